@@ -1,0 +1,158 @@
+"""What the kernels need to know of a format, as flat arrays made from its row.
+
+The kernels hold no table of formats: the numbers of a row of :mod:`arrayq.formats`, or a
+codebook, reach them as the arguments built here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arrayq.formats import Format, Kind
+from arrayq.scheme import QuantMode, QuantScheme
+
+__all__ = ["Codec", "codec_of_format", "codec_of_scheme", "nearest_edges"]
+
+# Numbered as encode.pxd's CodecKind.
+_INTEGER, _MINIFLOAT, _TABLE = range(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Codec:
+    """One element format as the kernels take it.
+
+    Attributes
+    ----------
+    fields : int32 array of shape (11,)
+        Numbers in the order of ``CodecField`` in encode.pxd.
+    bounds : float32 array of shape (2,)
+        Smallest and largest code of an integer format.
+    edges : float32 array of shape (255,)
+        Ascending decision edges of a table, padded with infinity.
+    order : uint8 array of shape (256,)
+        Code of each place among the sorted values of a table.
+    table : float32 array of shape (256,)
+        Value of each code.
+    """
+
+    fields: npt.NDArray[np.int32]
+    bounds: npt.NDArray[np.float32]
+    edges: npt.NDArray[np.float32]
+    order: npt.NDArray[np.uint8]
+    table: npt.NDArray[np.float32]
+
+    @property
+    def arguments(self) -> tuple[npt.NDArray[Any], ...]:
+        """The five arrays, in the order in which the kernels take them."""
+        return self.fields, self.bounds, self.edges, self.order, self.table
+
+
+@lru_cache(maxsize=256)
+def codec_of_scheme(scheme: QuantScheme) -> Codec:
+    """Element format of a scheme: its value's row, or its codebook."""
+    native = not scheme.store.is_packed
+    if scheme.mode is QuantMode.LOOKUP:
+        return _codec_of_table(scheme.require_codebook(), scheme.value.bits, native)
+    return codec_of_format(scheme.value.format, native=native)
+
+
+@lru_cache(maxsize=64)
+def codec_of_format(row: Format, *, native: bool) -> Codec:
+    """Element format of a row; `native` codes fill a byte, others are masked to their field."""
+    if row.kind is Kind.FIELD:
+        return _codec_of_table(row.values, row.bits, native)
+    if row.kind is Kind.INT:
+        fields = _fields(_INTEGER, row.bits, native=native)
+    else:
+        magnitudes = row.code_mask ^ row.sign_mask
+        fields = _fields(
+            _MINIFLOAT,
+            row.bits,
+            native=native,
+            mantissa_bits=row.mantissa_bits,
+            smallest_normal=_float32_bits(row.smallest_normal),
+            largest=_float32_bits(row.qmax),
+            bias=row.bias,
+            first_special=row.max_code + 1 if row.max_code < magnitudes else magnitudes + 1,
+            infinity=-1 if row.inf_code is None else row.inf_code,
+        )
+    return Codec(
+        fields,
+        np.array([row.qmin, row.qmax], np.float32),
+        np.full(255, np.inf, np.float32),
+        np.zeros(256, np.uint8),
+        _padded_table(row.values),
+    )
+
+
+def nearest_edges(values: tuple[float, ...]) -> tuple[list[float], list[int]]:
+    """Decision edges of a table of values, and the code on either side of each.
+
+    A number goes to the nearest value, and to the lower of two equally near ones: the edge
+    between neighbours is the largest float32 that is not above their midpoint, and what lies
+    above the edge goes to the upper one. Equal values are one place, held by the lowest code.
+
+    Parameters
+    ----------
+    values : tuple of float
+        Value of each code; float32 numbers in any order.
+
+    Returns
+    -------
+    edges : list of float
+        Ascending edges, one fewer than places.
+    order : list of int
+        Code of each place.
+    """
+    places = sorted({value: code for code, value in reversed(list(enumerate(values)))}.items())
+    edges = []
+    for (lower, _), (upper, _) in zip(places, places[1:], strict=False):
+        midpoint = (Fraction(lower) + Fraction(upper)) / 2
+        edge = np.float32(float(midpoint))
+        if Fraction(float(edge)) > midpoint:
+            edge = np.nextafter(edge, np.float32(-np.inf))
+        edges.append(float(edge))
+    return edges, [code for _, code in places]
+
+
+def _codec_of_table(values: tuple[float, ...], bits: int, native: bool) -> Codec:
+    edges, order = nearest_edges(values)
+    padded = np.full(255, np.inf, np.float32)
+    padded[: len(edges)] = edges
+    places = np.zeros(256, np.uint8)
+    places[: len(order)] = order
+    zero_place = sum(edge < 0 for edge in edges)
+    fields = _fields(
+        _TABLE,
+        bits,
+        native=native,
+        zero_code=order[zero_place],
+        reordered=int(order != list(range(len(order)))),
+    )
+    return Codec(fields, np.zeros(2, np.float32), padded, places, _padded_table(values))
+
+
+def _fields(kind: int, bits: int, *, native: bool, **given: int) -> npt.NDArray[np.int32]:
+    names = (
+        "mantissa_bits", "smallest_normal", "largest", "bias", "first_special", "infinity",
+        "zero_code",
+    )  # fmt: skip
+    numbers = [given.get(name, 0) for name in names]
+    return np.array([kind, bits, *numbers, native, given.get("reordered", 0)], np.int32)
+
+
+def _padded_table(values: tuple[float, ...]) -> npt.NDArray[np.float32]:
+    table = np.full(256, math.nan, np.float32)
+    table[: len(values)] = values
+    return table
+
+
+def _float32_bits(number: float) -> int:
+    return int(np.float32(number).view(np.int32))

@@ -1,0 +1,24 @@
+"""Which of the compiled instruction sets this processor runs."""
+
+cdef extern from *:
+    """
+    static int aq_level(void) {
+    #if defined(__x86_64__) && defined(__GNUC__)
+        __builtin_cpu_init();
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")
+            && __builtin_cpu_supports("avx512cd")) return 4;
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+            && __builtin_cpu_supports("bmi2")) return 3;
+        if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) return 2;
+    #endif
+        return 1;
+    }
+    """
+    int aq_level() noexcept
+
+
+def level() -> int:
+    """The highest x86-64 micro-architecture level that the processor and its operating system
+    support (2, 3 or 4); 1 where levels mean nothing."""
+    return aq_level()

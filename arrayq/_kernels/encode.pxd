@@ -1,0 +1,225 @@
+"""Elements into codes: division by the block's scale, then one flat loop per kind of format.
+
+The numbers that tell one format from another (bounds, mantissa width, table) arrive as
+arguments, taken from the rows of ``arrayq.formats``. Bounds in particular must not be literals:
+GCC threads constants through the rounding and then does not vectorise it.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from arrayq._kernels.bits cimport aq_bits, aq_bytes, aq_const_floats, aq_float, aq_floats
+
+# Kinds of element formats, numbered as in arrayq._paths.host.CODEC_KINDS.
+cdef enum CodecKind:
+    INTEGER = 0
+    MINIFLOAT = 1
+    TABLE = 2
+
+# Fields of the integer table that describes an element format to the kernels, numbered as in
+# arrayq._paths.host.codec_fields.
+cdef enum:
+    FIELD_KIND = 0
+    FIELD_BITS = 1
+    FIELD_MANTISSA_BITS = 2
+    FIELD_SMALLEST_NORMAL = 3     # float32 bits
+    FIELD_LARGEST = 4             # float32 bits of the largest finite value
+    FIELD_BIAS = 5
+    FIELD_FIRST_SPECIAL = 6       # magnitude of the first code that is not finite
+    FIELD_INFINITY = 7            # magnitude of the code of infinity, -1 without one
+    FIELD_ZERO_CODE = 8
+    FIELD_NATIVE = 9              # codes are stored one per element
+    FIELD_REORDERED = 10          # a table whose code order is not that of its values
+    CODEC_FIELDS = 11
+
+cdef struct Codec:
+    CodecKind kind
+    int bits
+    int mantissa_bits
+    int32_t smallest_normal
+    int32_t largest
+    int bias
+    int32_t first_special
+    int32_t infinity
+    uint8_t zero_code
+    uint8_t mask                 # of a packed code; 0xFF where codes are stored natively
+    bint reordered
+    float low
+    float high
+    const float* edges           # 15 or 255 ascending edges, padded with +inf
+    const uint8_t* order         # code of each place among the sorted table values
+    const float* table           # value of each code, at least 16 entries
+
+
+cdef extern from "tables.h" nogil:
+    void aq_search16(aq_const_floats, aq_const_floats, aq_bytes, int64_t) noexcept
+    void aq_look_up16(const uint8_t*, aq_const_floats, aq_floats, int64_t) noexcept
+
+
+cdef inline void check_codec_tables(
+    const int32_t[::1] fields, const float[::1] bounds, const float[::1] edges,
+    const uint8_t[::1] order, const float[::1] table,
+) except *:
+    """The loops index these tables with bytes, so they must be of full length."""
+    if fields.shape[0] != CODEC_FIELDS or bounds.shape[0] != 2:
+        raise ValueError("the codec's fields or bounds are incomplete")
+    if edges.shape[0] != 255 or order.shape[0] != 256 or table.shape[0] != 256:
+        raise ValueError("codec tables require 255 edges, 256 places and 256 values")
+
+
+cdef inline void read_codec(
+    Codec* codec, const int32_t[::1] fields, const float[::1] bounds, const float[::1] edges,
+    const uint8_t[::1] order, const float[::1] table,
+) except *:
+    codec.kind = <CodecKind>fields[FIELD_KIND]
+    codec.bits = fields[FIELD_BITS]
+    codec.mantissa_bits = fields[FIELD_MANTISSA_BITS]
+    codec.smallest_normal = fields[FIELD_SMALLEST_NORMAL]
+    codec.largest = fields[FIELD_LARGEST]
+    codec.bias = fields[FIELD_BIAS]
+    codec.first_special = fields[FIELD_FIRST_SPECIAL]
+    codec.infinity = fields[FIELD_INFINITY]
+    codec.zero_code = <uint8_t>fields[FIELD_ZERO_CODE]
+    codec.mask = <uint8_t>0xFF if fields[FIELD_NATIVE] else <uint8_t>((1 << codec.bits) - 1)
+    codec.reordered = fields[FIELD_REORDERED]
+    codec.low = bounds[0]
+    codec.high = bounds[1]
+    codec.edges = &edges[0]
+    codec.order = &order[0]
+    codec.table = &table[0]
+
+
+cdef inline void divisors_of(const float* scales, int64_t n, float* divisors) noexcept nogil:
+    """A scale of zero divides as infinity: every code of its block is then a (signed) zero."""
+    cdef aq_const_floats source = scales
+    cdef aq_floats out = divisors
+    cdef int64_t i
+    for i in range(n):
+        out[i] = source[i] if source[i] != 0 else aq_float(<uint32_t>0x7F800000)
+
+
+cdef inline void divide_by_blocks(
+    const float* source, int64_t n, int64_t first, int64_t block, const float* divisors,
+    float* quotients,
+) noexcept nogil:
+    """`n` elements, the first of which is number `first` of its block, over their divisors."""
+    cdef aq_const_floats x = source
+    cdef aq_floats out = quotients
+    cdef int64_t i, k = 0, start = 0, taken
+    cdef float divisor
+    if block == 1:
+        for i in range(n):
+            out[i] = x[i] / divisors[i]
+        return
+    if first == 0 and block % 16 == 0:
+        while n - start >= block:
+            divisor = divisors[k]
+            for taken in range(block // 16):
+                for i in range(16):
+                    out[start + i] = x[start + i] / divisor
+                start += 16
+            k += 1
+    while start < n:
+        divisor = divisors[k]
+        taken = min(block - first, n - start)
+        for i in range(taken):
+            out[start + i] = x[start + i] / divisor
+        start += taken
+        first = 0
+        k += 1
+
+
+cdef inline void encode_integers(
+    const float* source, int64_t n, float low, float high, uint8_t mask, uint8_t* codes,
+) noexcept nogil:
+    """clamp(round half away(x), low, high): half away is exactly truncation of
+    x + copysign(0.5 - 2**-25, x) in float32."""
+    cdef aq_const_floats x = source
+    cdef aq_bytes out = codes
+    cdef int64_t i
+    cdef float v
+    cdef uint32_t half
+    for i in range(n):
+        v = x[i]
+        v = v if v < high else high
+        v = v if v > low else low
+        half = <uint32_t>0x3EFFFFFF | (aq_bits(v) & <uint32_t>0x80000000)
+        out[i] = <uint8_t>(<int32_t>(v + aq_float(half)) & mask)
+
+
+cdef inline void encode_minifloats(
+    const float* source, int64_t n, Codec* codec, uint8_t* codes,
+) noexcept nogil:
+    """Nearest minifloat, ties to even, saturating, the sign of zero kept.
+
+    Adding a power of two whose unit in the last place is the spacing of the target's binade
+    rounds in the float32 addition itself; the integer difference is the code.
+    """
+    cdef aq_const_floats x = source
+    cdef aq_bytes out = codes
+    cdef int64_t i
+    cdef int32_t largest = codec.largest, smallest_normal = codec.smallest_normal
+    cdef int shift = 23 - codec.mantissa_bits, sign_shift = 32 - codec.bits
+    cdef uint32_t sign_mask = <uint32_t>1 << (codec.bits - 1), bits, addend, code
+    cdef int32_t magnitude, exponent
+    for i in range(n):
+        bits = aq_bits(x[i])
+        magnitude = <int32_t>(bits & 0x7FFFFFFF)
+        magnitude = magnitude if magnitude < largest else largest
+        exponent = magnitude & 0x7F800000
+        exponent = exponent if exponent > smallest_normal else smallest_normal
+        addend = <uint32_t>exponent + (<uint32_t>shift << 23)
+        code = aq_bits(aq_float(<uint32_t>magnitude) + aq_float(addend)) - addend
+        code += <uint32_t>(exponent - smallest_normal) >> shift
+        out[i] = <uint8_t>(code | ((bits >> sign_shift) & sign_mask))
+
+
+cdef inline void encode_by_table(
+    const float* source, int64_t n, Codec* codec, uint8_t* codes,
+) noexcept nogil:
+    """Place among ascending edges; a value on an edge goes to the lower entry, NaN to the lowest."""
+    cdef aq_const_floats x = source
+    cdef aq_bytes out = codes
+    cdef int64_t i
+    cdef uint32_t place, step
+    cdef float v
+    if codec.bits <= 4:
+        aq_search16(x, codec.edges, out, n)
+    else:
+        for i in range(n):
+            v = x[i]
+            place = 0
+            step = 128
+            while step:
+                place += step if v > codec.edges[place + step - 1] else <uint32_t>0
+                step >>= 1
+            out[i] = <uint8_t>place
+    if codec.reordered:
+        for i in range(n):
+            out[i] = codec.order[out[i]]
+
+
+cdef inline void encode_tile(
+    const float* quotients, int64_t n, Codec* codec, uint8_t* codes,
+) noexcept nogil:
+    if codec.kind == INTEGER:
+        encode_integers(quotients, n, codec.low, codec.high, codec.mask, codes)
+    elif codec.kind == MINIFLOAT:
+        encode_minifloats(quotients, n, codec, codes)
+    else:
+        encode_by_table(quotients, n, codec, codes)
+
+
+cdef inline void clear_nan_blocks(
+    uint8_t* codes, int64_t n, int64_t first, int64_t block, const float* divisors,
+    uint8_t zero_code,
+) noexcept nogil:
+    """Blocks whose scale is NaN hold the code of zero."""
+    cdef int64_t k = 0, start = 0, taken
+    while start < n:
+        taken = min(block - first, n - start)
+        if divisors[k] != divisors[k]:
+            memset(codes + start, zero_code, taken)
+        start += taken
+        first = 0
+        k += 1

@@ -1,0 +1,367 @@
+"""Ranges, scales and codes of the boxes of an array, in one pass while each box is in cache."""
+
+from cpython.buffer cimport PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from arrayq._kernels.bits cimport aq_bits, aq_float
+from arrayq._kernels.encode cimport (
+    Codec, check_codec_tables, clear_nan_blocks, divide_by_blocks, divisors_of, encode_tile,
+    read_codec,
+)
+from arrayq._kernels.lines cimport (
+    FLOAT32, MAX_AXES, GEOMETRY_ROWS, TILE, TILE_MARGIN, Box, ElementKind, Geometry, count_boxes,
+    load_tile, locate_box, next_line, read_geometry, tile_length,
+)
+from arrayq._kernels.pack cimport merge_into_words, pack_words
+from arrayq._kernels.ranges cimport (
+    INFINITY_BITS, add_magnitudes, widen_finite_ranges, widen_ranges,
+)
+from arrayq._kernels.scales cimport (
+    ScaleKind, ScaleRule, ScaleRules, apply_tensor_scale, decode_scales, raw_scales, round_scales,
+    scale_bytes, store_exceptional_scales,
+)
+
+# What to do with the boxes; numbered as in arrayq._paths.host.Phase.
+cdef enum Phase:
+    MEASURE = 1        # ranges of the blocks
+    SCALE = 2          # stored scales from the ranges
+    ENCODE = 4         # codes from the stored scales
+
+# Numbered as in arrayq._paths.host.NONFINITE_POLICIES.
+cdef enum Policy:
+    RAISE = 0
+    PROPAGATE = 1
+    SATURATE = 2
+    IGNORE = 3         # ranges of the finite elements, whatever else there is
+
+# What was met; numbered as in arrayq._paths.host.Met.
+cdef enum Met:
+    MET_NONFINITE = 1
+    MET_NAN = 2
+
+cdef struct Job:
+    const char* array
+    ElementKind kind
+    bint swapped
+    bint direct             # the line is float32 in memory as the loops want it
+    Geometry geometry
+    Codec codec
+    ScaleRules rules
+    int phases
+    Policy policy
+    bint absmean
+    int word_bytes
+    int32_t* ranges         # of the whole grid, or NULL
+    uint8_t* scales         # of the whole grid, or NULL
+    uint8_t* data
+
+cdef struct Scratch:
+    int32_t* ranges         # each with room for the scales of one box
+    uint8_t* stored
+    float* scales
+    double* sums
+    int64_t* counts
+
+
+cdef int64_t _scales_per_box(Geometry* g) noexcept nogil:
+    cdef int axis
+    cdef int64_t n = (g.chunk - 1) // g.block[g.lead] + 2
+    for axis in range(g.lead):
+        n *= (g.box[axis] - 1) // g.block[axis] + 1
+    return n
+
+
+cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogil:
+    """Ranges of the box's blocks into ``scratch.ranges``."""
+    cdef Geometry* g = &job.geometry
+    cdef int64_t position[MAX_AXES]
+    cdef float buffer[TILE]
+    cdef const float* x
+    cdef const char* line
+    cdef int64_t n = box.rows * box.columns, block = g.block[g.lead]
+    cdef int64_t stride = g.array_stride[g.lead], tile = tile_length(g)
+    cdef int64_t row, column, length, place, i
+    cdef int32_t seen, largest = 0
+    cdef int axis
+    memset(scratch.ranges, 0, n * sizeof(int32_t))
+    if job.absmean:
+        memset(scratch.sums, 0, n * sizeof(double))
+        memset(scratch.counts, 0, n * sizeof(int64_t))
+    for axis in range(g.lead):
+        position[axis] = box.low[axis]
+    while True:
+        line = job.array
+        row = 0
+        for axis in range(g.lead):
+            line += position[axis] * g.array_stride[axis]
+            row += (position[axis] // g.block[axis] - box.low[axis] // g.block[axis]) * box.row_stride[axis]
+        column = box.first_column
+        while column < box.end_column:
+            length = min(tile, box.end_column - column)
+            x = load_tile(line + column * stride, stride, length, job.kind, job.swapped, job.direct, buffer)
+            place = row * box.columns + column // block - box.first_column // block
+            i = column % block
+            if job.policy == SATURATE or job.policy == IGNORE:
+                seen = widen_finite_ranges(x, length, i, block, scratch.ranges + place)
+                largest = seen if seen > largest else largest
+            else:
+                widen_ranges(x, length, i, block, scratch.ranges + place)
+            if job.absmean:
+                add_magnitudes(x, length, i, block, scratch.sums + place, scratch.counts + place)
+            column += length
+        if not next_line(g, box, position):
+            break
+    if job.policy == RAISE or job.policy == PROPAGATE:
+        for i in range(n):
+            largest = scratch.ranges[i] if scratch.ranges[i] > largest else largest
+    if largest >= INFINITY_BITS:
+        met[0] |= MET_NONFINITE
+        if largest > INFINITY_BITS:
+            met[0] |= MET_NAN
+    if job.absmean:
+        for i in range(n):
+            if 0 < scratch.ranges[i] < INFINITY_BITS and scratch.counts[i] > 0:
+                scratch.ranges[i] = <int32_t>aq_bits(<float>(scratch.sums[i] / <double>scratch.counts[i]))
+                if scratch.ranges[i] == 0:
+                    scratch.ranges[i] = 1
+
+
+cdef inline int64_t _grid_row(Job* job, Box* box, int64_t row) noexcept nogil:
+    """Index of the first scale of row `row` of the box."""
+    cdef Geometry* g = &job.geometry
+    cdef int64_t index = box.first_scale
+    cdef int axis
+    for axis in range(g.lead - 1, -1, -1):
+        index += row % box.row_extent[axis] * g.grid_stride[axis]
+        row = row // box.row_extent[axis]
+    return index
+
+
+cdef void _copy_rows(
+    Job* job, Box* box, uint8_t* grid, uint8_t* rows, int64_t size, bint into_grid,
+) noexcept nogil:
+    """Copy the box's part of a grid of `size`-byte entries from the grid, or into it."""
+    cdef int64_t row, length = box.columns * size
+    cdef uint8_t* part
+    for row in range(box.rows):
+        part = grid + _grid_row(job, box, row) * size
+        if into_grid:
+            memcpy(part, rows + row * length, length)
+        else:
+            memcpy(rows + row * length, part, length)
+
+
+cdef void _scale(Job* job, Box* box, Scratch* scratch) noexcept nogil:
+    """Stored scales of the box, from its ranges into ``scratch.stored`` and the grid."""
+    cdef int64_t n = box.rows * box.columns, size = scale_bytes(job.rules.kind)
+    raw_scales(scratch.ranges, n, &job.rules, scratch.scales)
+    round_scales(scratch.ranges, scratch.scales, n, &job.rules, scratch.stored)
+    store_exceptional_scales(
+        scratch.ranges, n, job.rules.kind, job.policy == PROPAGATE, scratch.stored
+    )
+    _copy_rows(job, box, job.scales, scratch.stored, size, True)
+
+
+cdef void _take_scales(Job* job, Box* box, Scratch* scratch) noexcept nogil:
+    """Given scales of the box into ``scratch.stored``; NaN where the box shows that it must be."""
+    cdef int64_t n = box.rows * box.columns, size = scale_bytes(job.rules.kind)
+    _copy_rows(job, box, job.scales, scratch.stored, size, False)
+    if job.phases & MEASURE and job.policy == PROPAGATE:
+        store_exceptional_scales(scratch.ranges, n, job.rules.kind, True, scratch.stored)
+        _copy_rows(job, box, job.scales, scratch.stored, size, True)
+
+
+cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
+    """Codes of the box against the scales in ``scratch.stored``, into the data."""
+    cdef Geometry* g = &job.geometry
+    cdef Codec* codec = &job.codec
+    cdef int64_t position[MAX_AXES]
+    cdef float buffer[TILE]
+    cdef float quotients[TILE]
+    cdef uint8_t codes[TILE + TILE_MARGIN]
+    cdef uint8_t* target
+    cdef uint8_t* words
+    cdef const float* x
+    cdef const float* divisors
+    cdef const char* line
+    cdef bint along_line = g.packed == g.lead, has_nan = False
+    cdef int64_t n = box.rows * box.columns, block = g.block[g.lead]
+    cdef int64_t stride = g.array_stride[g.lead], tile = tile_length(g)
+    cdef int64_t row, column, length, i, padded, word
+    cdef int axis, shift
+    decode_scales(scratch.stored, n, job.rules.kind, scratch.scales)
+    if job.rules.two_level:
+        apply_tensor_scale(scratch.scales, n, job.rules.tensor_scale)
+    divisors_of(scratch.scales, n, scratch.scales)
+    for i in range(n):
+        has_nan |= scratch.scales[i] != scratch.scales[i]
+    for axis in range(g.lead):
+        position[axis] = box.low[axis]
+    while True:
+        line = job.array
+        row = 0
+        word = 0
+        shift = 0
+        for axis in range(g.lead):
+            line += position[axis] * g.array_stride[axis]
+            row += (position[axis] // g.block[axis] - box.low[axis] // g.block[axis]) * box.row_stride[axis]
+            if axis == g.packed:
+                word += position[axis] // g.codes_per_word * g.data_stride[axis]
+                shift = <int>(position[axis] % g.codes_per_word) * codec.bits
+            else:
+                word += position[axis] * g.data_stride[axis]
+        words = job.data + word * job.word_bytes
+        column = box.first_column
+        while column < box.end_column:
+            length = min(tile, box.end_column - column)
+            x = load_tile(line + column * stride, stride, length, job.kind, job.swapped, job.direct, buffer)
+            divisors = (
+                scratch.scales + row * box.columns + column // block - box.first_column // block
+            )
+            i = column % block
+            divide_by_blocks(x, length, i, block, divisors, quotients)
+            target = &codes[0]
+            if g.packed < 0:
+                target = words + column
+            encode_tile(quotients, length, codec, target)
+            if has_nan:
+                clear_nan_blocks(target, length, i, block, divisors, codec.zero_code)
+            if along_line:
+                padded = (length + g.codes_per_word - 1) // g.codes_per_word
+                memset(codes + length, 0, padded * g.codes_per_word - length)
+                pack_words(
+                    codes, padded, g.codes_per_word, codec.bits, job.word_bytes,
+                    words + column // g.codes_per_word * job.word_bytes,
+                )
+            elif g.packed >= 0:
+                merge_into_words(codes, length, shift, job.word_bytes, words + column * job.word_bytes)
+            column += length
+        if not next_line(g, box, position):
+            break
+
+
+cdef void _publish_ranges(Job* job, Box* box, Scratch* scratch) noexcept nogil:
+    """Raise the ranges of the whole grid by those of the box."""
+    cdef int64_t row, column, index
+    cdef int32_t magnitude
+    for row in range(box.rows):
+        index = _grid_row(job, box, row)
+        for column in range(box.columns):
+            magnitude = scratch.ranges[row * box.columns + column]
+            if job.ranges[index + column] <= 0 and magnitude != 0:
+                job.ranges[index + column] = magnitude
+            elif magnitude > job.ranges[index + column]:
+                job.ranges[index + column] = magnitude
+
+
+cdef int _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
+    """Work on a range of boxes; returns what was met, or -1 without memory."""
+    cdef Scratch scratch
+    cdef Box box
+    cdef int64_t index, room = _scales_per_box(&job.geometry)
+    cdef int met = 0
+    scratch.ranges = <int32_t*>malloc(room * sizeof(int32_t))
+    scratch.stored = <uint8_t*>malloc(room * sizeof(float))
+    scratch.scales = <float*>malloc(room * sizeof(float))
+    scratch.sums = <double*>malloc(room * sizeof(double) if job.absmean else 1)
+    scratch.counts = <int64_t*>malloc(room * sizeof(int64_t) if job.absmean else 1)
+    if (
+        scratch.ranges == NULL or scratch.stored == NULL or scratch.scales == NULL
+        or scratch.sums == NULL or scratch.counts == NULL
+    ):
+        met = -1
+    else:
+        for index in range(first_box, end_box):
+            locate_box(&job.geometry, index, &box)
+            if job.phases & MEASURE:
+                _measure(job, &box, &scratch, &met)
+                if met and (job.policy == RAISE or (job.policy == SATURATE and met & MET_NAN)):
+                    break
+            elif job.phases & SCALE:
+                _copy_rows(job, &box, <uint8_t*>job.ranges, <uint8_t*>scratch.ranges, 4, False)
+            if job.phases & SCALE:
+                _scale(job, &box, &scratch)
+            elif job.phases & ENCODE:
+                _take_scales(job, &box, &scratch)
+            if job.phases & ENCODE:
+                _encode(job, &box, &scratch)
+            if job.phases & MEASURE and job.ranges != NULL:
+                _publish_ranges(job, &box, &scratch)
+    free(scratch.ranges)
+    free(scratch.stored)
+    free(scratch.scales)
+    free(scratch.sums)
+    free(scratch.counts)
+    return met
+
+
+def run(
+    array, int kind, bint swapped, const int64_t[:, ::1] geometry, int packed,
+    int64_t codes_per_word, int64_t chunk, const int32_t[::1] codec_fields,
+    const float[::1] codec_bounds, const float[::1] edges, const uint8_t[::1] order,
+    const float[::1] table, int scale_kind, int scale_rule, float scale_divisor,
+    int largest_exponent, bint two_level, float tensor_scale, int phases, int policy, bint absmean,
+    int word_bytes, int32_t[::1] ranges, uint8_t[::1] scales, uint8_t[::1] data, int64_t first_box,
+    int64_t end_box,
+):
+    """Measure, scale and encode boxes `first_box` to `end_box` of an array.
+
+    `array` is any exporter of the buffer protocol, read through its strides; the geometry says
+    how to walk it. `ranges`, `scales` and `data` are the whole grid and the whole data as flat
+    memory, or None where `phases` does not need them.
+
+    Returns
+    -------
+    int
+        What was met, as a set of flags: 1 a NaN or an infinity, 2 a NaN.
+    """
+    cdef Py_buffer view
+    cdef Job job
+    cdef int met
+    if geometry.shape[0] != GEOMETRY_ROWS or not 1 <= geometry.shape[1] <= MAX_AXES:
+        raise ValueError(f"geometry requires {<int>GEOMETRY_ROWS} rows and 1 to {<int>MAX_AXES} axes")
+    check_codec_tables(codec_fields, codec_bounds, edges, order, table)
+    read_geometry(&job.geometry, geometry, packed, codes_per_word, chunk)
+    read_codec(&job.codec, codec_fields, codec_bounds, edges, order, table)
+    if not 0 <= first_box <= end_box <= count_boxes(&job.geometry):
+        raise ValueError("boxes outside the array")
+    job.kind = <ElementKind>kind
+    job.swapped = swapped
+    job.rules.kind = <ScaleKind>scale_kind
+    job.rules.rule = <ScaleRule>scale_rule
+    job.rules.divisor = scale_divisor
+    job.rules.largest_exponent = largest_exponent
+    job.rules.two_level = two_level
+    job.rules.tensor_scale = tensor_scale
+    job.phases = phases
+    job.policy = <Policy>policy
+    job.absmean = absmean
+    job.word_bytes = word_bytes
+    job.ranges = &ranges[0] if ranges is not None else NULL
+    job.scales = &scales[0] if scales is not None else NULL
+    job.data = &data[0] if data is not None else NULL
+    if (
+        (phases & (SCALE | ENCODE) and scales is None)
+        or (phases & ENCODE and data is None)
+        or (phases & SCALE and not phases & MEASURE and ranges is None)
+    ):
+        raise ValueError("these phases require memory for ranges, scales or data")
+    PyObject_GetBuffer(array, &view, PyBUF_STRIDED_RO)
+    try:
+        job.array = <const char*>view.buf
+        job.direct = (
+            kind == FLOAT32 and not swapped and job.geometry.array_stride[job.geometry.lead] == 4
+            and <uint64_t>view.buf % 4 == 0
+        )
+        for axis in range(job.geometry.lead):
+            job.direct = job.direct and job.geometry.array_stride[axis] % 4 == 0
+        with nogil:
+            met = _run(&job, first_box, end_box)
+    finally:
+        PyBuffer_Release(&view)
+    if met < 0:
+        raise MemoryError("no memory for the scales of one box")
+    return met
+

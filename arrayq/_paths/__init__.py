@@ -1,0 +1,5 @@
+"""Implementation families: where the arithmetic of quantize and dequantize is carried out.
+
+``host``
+    arrays in CPU memory, through the compiled kernels, without a copy.
+"""

@@ -1,0 +1,33 @@
+"""The command line ``arrayq``; ``python -m arrayq`` is the same.
+
+==================  ==================================================================
+module              what it holds
+==================  ==================================================================
+``app.py``          the program: its commands, and how errors become one line
+``options.py``      arguments and options that several commands share
+``console.py``      tables, JSON and the progress bar
+``quantize.py`` …   one module per command; a new command is a new row in ``app.py``
+==================  ==================================================================
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+_NEEDED = ("click", "rich")
+
+
+def main() -> None:
+    """Run the program with the arguments of the process."""
+    try:
+        from arrayq.cli.app import run
+    except ModuleNotFoundError as error:
+        if error.name not in _NEEDED:
+            raise
+        sys.exit(
+            f"arrayq: error: the command line requires {' and '.join(_NEEDED)}, and {error.name}"
+            " is not installed; run: pip install 'arrayq[cli]'"
+        )
+    run()

@@ -1,0 +1,167 @@
+"""``arrayq compare``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import click
+
+from arrayq.checkpoint import TensorComparison, compare_file
+from arrayq.cli import console
+from arrayq.cli.console import kept_text
+from arrayq.cli.options import (
+    SCHEME,
+    file_argument,
+    json_option,
+    selection_of,
+    selection_options,
+    threads_option,
+)
+from arrayq.report.metrics import Metrics, json_number
+from arrayq.report.table import Table, decibels, figures_of
+
+__all__ = ["compare"]
+
+
+class _SchemesType(click.ParamType):
+    """Spellings of schemes, separated by commas."""
+
+    name = "schemes"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return the spellings, each checked."""
+        spelled = [each.strip() for each in value.split(",")]
+        return tuple(dict.fromkeys(SCHEME.convert(each, param, ctx) for each in spelled))
+
+
+@click.command()
+@file_argument
+@click.option(
+    "--schemes",
+    required=True,
+    type=_SchemesType(),
+    metavar="S,S,...",
+    help="Schemes to compare, separated by commas: int8/row,int4/32,nf4/64,mxfp4,nvfp4.",
+)
+@selection_options
+@threads_option
+@json_option
+def compare(
+    file: str,
+    schemes: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    one_dimensional: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Quantize the tensors of FILE under several schemes and report size and error.
+
+    Nothing is written. Which tensors are judged is decided as by arrayq quantize.
+    """
+    with console.progress_bar("comparing") as on_progress:
+        compared = list(
+            compare_file(
+                file,
+                schemes,
+                selection=selection_of(include, exclude, one_dimensional),
+                threads=threads,
+                on_progress=on_progress,
+            )
+        )
+    judged = [tensor for tensor in compared if tensor.kept is None]
+    kept = Counter(tensor.kept for tensor in compared if tensor.kept is not None)
+    totals = [
+        sum((tensor.metrics[which] for tensor in judged), Metrics())
+        for which in range(len(schemes))
+    ]
+    if as_json:
+        console.print_json(
+            {
+                "file": file,
+                "schemes": list(schemes),
+                "tensors_quantized": len(judged),
+                "tensors_kept": kept.total(),
+                "tensors": [_record(tensor, schemes) for tensor in compared],
+                "total": _by_scheme(totals, schemes),
+                "extremes": _extremes(judged, schemes),
+            }
+        )
+        return
+    if judged:
+        console.print_table(_figures_table(judged, totals, schemes))
+        console.print_table(_extremes_table(judged, schemes))
+    click.echo(f"tensors quantized: {len(judged):,}; kept: {kept_text(dict(kept.most_common()))}")
+
+
+def _figures_table(
+    judged: list[TensorComparison], totals: list[Metrics], schemes: tuple[str, ...]
+) -> Table:
+    groups = [(console.printable(tensor.entry.name), tensor.metrics) for tensor in judged]
+    groups.append(("total", tuple(totals)))
+    figures = figures_of([metrics for _, group in groups for metrics in group])
+    rows = tuple(
+        (name, scheme, *(figure.write(getattr(metrics, figure.attribute)) for figure in figures))
+        for name, group in groups
+        for scheme, metrics in zip(schemes, group, strict=True)
+    )
+    headings = ("tensor", "scheme", *(figure.title for figure in figures))
+    return Table(headings, rows, text_columns=2)
+
+
+def _ranked(judged: list[TensorComparison], which: int) -> list[TensorComparison]:
+    """Return the tensors from the best SQNR to the worst; equal ones stay in their order."""
+    return sorted(judged, key=lambda tensor: -tensor.metrics[which].sqnr_db)
+
+
+def _extremes_table(judged: list[TensorComparison], schemes: tuple[str, ...]) -> Table:
+    rows = []
+    for which, scheme in enumerate(schemes):
+        ranked = _ranked(judged, which)
+        described = [
+            f"{console.printable(tensor.entry.name)} ({decibels(tensor.metrics[which].sqnr_db)} dB)"
+            for tensor in (ranked[0], ranked[-1])
+        ]
+        rows.append((scheme, *described))
+    return Table(("scheme", "best tensor", "worst tensor"), tuple(rows), text_columns=3)
+
+
+def _extremes(judged: list[TensorComparison], schemes: tuple[str, ...]) -> list[dict[str, Any]]:
+    if not judged:
+        return []
+    found = []
+    for which, scheme in enumerate(schemes):
+        ranked = _ranked(judged, which)
+        best, worst = (
+            {
+                "name": tensor.entry.name,
+                "sqnr_db": json_number(tensor.metrics[which].sqnr_db),
+            }
+            for tensor in (ranked[0], ranked[-1])
+        )
+        found.append({"scheme": scheme, "best": best, "worst": worst})
+    return found
+
+
+def _by_scheme(
+    metrics: list[Metrics] | tuple[Metrics, ...], schemes: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    return [
+        {"scheme": scheme} | each.to_dict() for scheme, each in zip(schemes, metrics, strict=True)
+    ]
+
+
+def _record(tensor: TensorComparison, schemes: tuple[str, ...]) -> dict[str, Any]:
+    entry = tensor.entry
+    record: dict[str, Any] = {
+        "name": entry.name,
+        "shape": list(entry.shape),
+        "dtype": entry.dtype.name,
+        "bytes": entry.nbytes,
+    }
+    if tensor.kept is not None:
+        return record | {"kept": tensor.kept}
+    return record | {"schemes": _by_scheme(tensor.metrics, schemes)}

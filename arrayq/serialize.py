@@ -1,0 +1,149 @@
+"""Quantized arrays as plain bytes, in burn's order."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from arrayq.array import QuantizedArray
+from arrayq.errors import ArrayTypeError, LayoutError, UnsupportedSchemeError
+from arrayq.layout import plan
+from arrayq.presets import scheme as parse_scheme
+from arrayq.scheme import QuantScheme
+
+__all__ = ["from_bytes", "to_bytes"]
+
+
+def to_bytes(q: QuantizedArray) -> bytes:
+    """Return the stored parts of an array, one after the other.
+
+    Data, then scales, then the tensor scale: little-endian, C order, without padding between
+    them, as burn's QuantizedBytes. The scheme and the shape are not among them.
+
+    Parameters
+    ----------
+    q : QuantizedArray
+        The array.
+
+    Returns
+    -------
+    bytes
+        ``q.nbytes`` of them.
+
+    Raises
+    ------
+    LayoutError
+        The array starts inside a block, which these bytes cannot say.
+    """
+    if not isinstance(q, QuantizedArray):
+        raise ArrayTypeError(f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first")
+    if any(q.block_offset):
+        raise LayoutError(
+            f"to_bytes requires an array that starts on a block boundary, got block_offset "
+            f"{q.block_offset}; quantize q.dequantize() anew"
+        )
+    parts = (q.data, q.scale_data, q.tensor_scale)
+    return b"".join(
+        part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes()
+        for part in parts
+        if part is not None
+    )
+
+
+def from_bytes(
+    buffer: Any,
+    scheme: QuantScheme | str,
+    shape: int | Sequence[int],
+    *,
+    xp: Any = None,
+    nonfinite: str | None = None,
+) -> QuantizedArray:
+    """Return the array that :func:`to_bytes` wrote; every scheme can be loaded.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        Exactly the bytes of data, scales and tensor scale; they are copied.
+    scheme : QuantScheme or str
+        How they are to be read.
+    shape : int or sequence of int
+        Shape of the array.
+    xp : module, optional
+        Array namespace of the result; NumPy.
+    nonfinite : {"raise", "propagate"}, optional
+        Whether NaN scales are refused, which is the default, or allowed.
+
+    Returns
+    -------
+    QuantizedArray
+        The array, with writable memory of its own.
+
+    Raises
+    ------
+    LayoutError
+        The buffer has not the size that scheme and shape ask for, or the shape is none.
+    QParamsError
+        The bytes of a scale mean no scale: negative, infinite, or NaN.
+    CodeError
+        A native code lies outside its field.
+    CodebookError
+        A lookup scheme has no codebook.
+    UnsupportedSchemeError
+        `xp` is a library that arrayq does not know.
+    """
+    if xp is not None and xp is not np and getattr(xp, "__name__", "") != "array_api_compat.numpy":
+        raise UnsupportedSchemeError(
+            f"from_bytes requires xp to be numpy, got {getattr(xp, '__name__', xp)!r}"
+        )
+    scheme = parse_scheme(scheme)
+    scheme.require_codebook()
+    layout = plan(scheme, _shape(shape))
+    try:
+        raw = np.frombuffer(buffer, np.uint8) if len(memoryview(buffer)) else np.empty(0, np.uint8)
+    except (TypeError, ValueError, BufferError) as error:
+        raise ArrayTypeError(
+            f"buffer requires contiguous bytes, got {type(buffer).__name__}"
+        ) from error
+    regions = [(layout.data_dtype, layout.data_shape)]
+    regions.append((layout.scheme.scale_dtype.stored_dtype, layout.grid))
+    if layout.scheme.two_level:
+        regions.append(("float32", ()))
+    sizes = [np.dtype(dtype).itemsize * math.prod(region) for dtype, region in regions]
+    if raw.size != sum(sizes):
+        names = ("data", "scales", "tensor scale")
+        expected = " + ".join(f"{size} of {name}" for size, name in zip(sizes, names, strict=False))
+        raise LayoutError(
+            f"buffer requires {sum(sizes)} bytes for shape {layout.shape} under {scheme} "
+            f"({expected}), got {raw.size}"
+        )
+    parts: list[Any] = []
+    start = 0
+    for (dtype, region), size in zip(regions, sizes, strict=True):
+        little = np.dtype(dtype).newbyteorder("<")
+        part = raw[start : start + size].copy().view(little).astype(dtype, copy=False)
+        parts.append(part.reshape(region))
+        start += size
+    return QuantizedArray(
+        parts[0],
+        parts[1],
+        layout.scheme,
+        extent=None if layout.packed_axis is None else layout.shape[layout.packed_axis],
+        tensor_scale=parts[2] if layout.scheme.two_level else None,
+        nonfinite=nonfinite,
+    )
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Return a shape as a tuple of integers."""
+    lengths = shape if isinstance(shape, Sequence) else (shape,)
+    try:
+        result = tuple(operator.index(length) for length in lengths)
+    except TypeError as error:
+        raise LayoutError(f"shape requires integers, got {shape!r}") from error
+    if any(length < 0 for length in result):
+        raise LayoutError(f"shape requires lengths of at least 0, got {result}")
+    return result

@@ -1,0 +1,42 @@
+"""Sphinx configuration of the arrayq documentation."""
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "arrayq"
+author = "the arrayq authors"
+copyright = "2026, the arrayq authors"
+version = release = installed_version("arrayq")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "registry_tables",
+]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "_ext"]
+
+html_theme = "furo"
+html_title = f"arrayq {release}"
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# Every example of the documentation runs with these names; none of them imports anything else
+# without saying so.
+doctest_global_setup = """
+import numpy as np
+import arrayq as aq
+"""
+doctest_test_doctest_blocks = "default"

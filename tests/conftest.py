@@ -1,0 +1,25 @@
+"""What all tests share: the path of the oracle, and how many examples hypothesis draws.
+
+The default profile is quick and draws the same examples every time; ``--hypothesis-profile
+thorough`` draws many and new ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+# Tests are imported by their path, which leaves this folder off the module search path.
+sys.path.insert(0, str(Path(__file__).parent))
+
+UNHURRIED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+settings.register_profile(
+    "quick", max_examples=60, deadline=None, derandomize=True, suppress_health_check=UNHURRIED
+)
+settings.register_profile(
+    "thorough", max_examples=3000, deadline=None, suppress_health_check=UNHURRIED
+)
+settings.load_profile("quick")

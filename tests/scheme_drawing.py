@@ -1,0 +1,207 @@
+"""Hypothesis strategies: schemes as the oracle describes them, and arrays of every layout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import oracle
+from hypothesis import strategies as st
+from oracle.elements import ELEMENTS, Integer
+
+import arrayq as aq
+
+INTEGERS = ("q8f", "q8s", "q4f", "q4s", "q2f", "q2s")
+MINIFLOATS = ("e4m3", "e5m2", "e2m1", "e3m2", "e2m3")
+FIELDS = tuple(f"u{bits}" for bits in range(1, 9))
+VALUES = INTEGERS + MINIFLOATS + FIELDS
+SCALES = ("f32", "f16", "bf16", "ue8m0", "ue4m3")
+INPUTS = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
+
+BACKWARDS = slice(None, None, -1)
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[int, ...]:
+    """Draw a shape of rank 0 to 5 with at most a few hundred elements, zero sizes included."""
+    rank = draw(st.integers(0, 5))
+    longest = {0: 1, 1: 300, 2: 40, 3: 12, 4: 7, 5: 4}[rank]
+    lengths = st.integers(1, longest)
+    shape = draw(st.lists(lengths, min_size=rank, max_size=rank))
+    if rank and draw(st.integers(0, 9)) == 0:
+        shape[draw(st.integers(0, rank - 1))] = 0
+    while math.prod(shape) > 400:
+        shape[int(np.argmax(shape))] //= 2
+    return tuple(shape)
+
+
+@st.composite
+def tables(draw: st.DrawFn, bits: int) -> tuple[float, ...]:
+    """Draw a codebook: unsorted, with duplicates and both zeros now and then."""
+    if bits == 4 and draw(st.booleans()):
+        return oracle.NF4
+    rng = np.random.default_rng(draw(seeds))
+    table = rng.standard_normal(2**bits) * draw(st.sampled_from([1.0, 127.0, 1e-3, 1e6]))
+    if draw(st.booleans()):
+        table[rng.integers(0, 2**bits)] = draw(st.sampled_from([0.0, -0.0]))
+    if draw(st.booleans()):
+        table = table[rng.integers(0, 2**bits, 2**bits)]
+    if draw(st.booleans()):
+        table = np.sort(table)
+    if not table.any():
+        table[0] = 1.0
+    return tuple(table.astype(np.float32).tolist())
+
+
+@st.composite
+def specs(draw: st.DrawFn, ndim: int) -> oracle.Spec:
+    """Draw a scheme that fits arrays of a rank."""
+    value = draw(st.sampled_from(VALUES))
+    element = ELEMENTS[value]
+    looks_up = value in FIELDS or (isinstance(element, Integer) and draw(st.integers(0, 3)) == 0)
+    table = draw(tables(element.width)) if looks_up else None
+    store = draw(st.sampled_from(["native", "packed_native", "packed_u32"]))
+    dim = draw(st.integers(0, ndim - 1)) if ndim and store != "native" else 0
+    levels = ["none", "tensor"] + ["channel", "block", "block", "two", "two"] * bool(ndim)
+    level = draw(st.sampled_from(levels))
+    dtype = draw(st.sampled_from(("f16", "ue4m3") if level == "two" else SCALES))
+    dtype = "f32" if level == "none" else dtype
+    sources = ["range", "qmax"] + ["floor"] * (dtype == "ue8m0")
+    source = draw(st.sampled_from(sources))
+    block, channel = None, None
+    if level == "channel" or (level == "two" and draw(st.integers(0, 3)) == 0):
+        channel = draw(st.integers(-ndim, ndim - 1))
+    elif level in ("block", "two"):
+        rank = draw(st.integers(1, ndim))
+        extents = st.one_of(st.integers(1, 9), st.sampled_from([-1, 16, 32, 64, 2**62]))
+        block = tuple(draw(st.lists(extents, min_size=rank, max_size=rank)))
+    from_amax = level == "two" and source == "qmax" and draw(st.booleans())
+    calibrations = ["minmax", "minmax", "absmean"]
+    return oracle.Spec(
+        value=value,
+        table=table,
+        store=store,
+        dim=dim,
+        block=block,
+        channel=channel,
+        scale_dtype=dtype,
+        two_level=level == "two",
+        scale_from=source,
+        scale_rounding=draw(st.sampled_from(["up", "nearest"])),
+        tensor_from="amax" if from_amax else "block_scales",
+        calibration=draw(st.sampled_from(calibrations)),
+    )
+
+
+def scheme_of(spec: oracle.Spec) -> aq.QuantScheme:
+    """Build the scheme that a description means."""
+    store = spec.store if spec.store == "native" else f"{spec.store}({spec.dim})"
+    scheme = aq.QuantScheme().with_value(spec.value).with_store(store)
+    if spec.table is not None:
+        scheme = scheme.with_mode("lookup", spec.table)
+    if spec.channel is not None:
+        scheme = scheme.per_channel(spec.channel, spec.scale_dtype)
+    elif spec.block is not None:
+        scheme = scheme.per_block(spec.block, spec.scale_dtype)
+    else:
+        scheme = scheme.per_tensor(spec.scale_dtype)
+    if spec.two_level:
+        scheme = scheme.per_tensor("f32")
+    return scheme.with_numerics(
+        scale_from=spec.scale_from,
+        scale_rounding=spec.scale_rounding,
+        tensor_from=spec.tensor_from,
+        calibration=spec.calibration,
+    )
+
+
+def wide_range(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    """Return numbers of every float32 magnitude, subnormals included."""
+    return rng.standard_normal(n) * 2.0 ** rng.integers(-150, 127, n)
+
+
+def ties(rng: np.random.Generator, n: int) -> npt.NDArray[np.float64]:
+    """Return small multiples of a quarter: ties of integers and of most minifloats."""
+    return rng.integers(-64, 65, n) / 4.0 * 2.0 ** int(rng.integers(-8, 9))
+
+
+FILLS = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "small": lambda rng, n: rng.standard_normal(n) * 0.02,
+    "wide": wide_range,
+    "ties": ties,
+    "subnormal": lambda rng, n: rng.standard_normal(n) * 2.0**-140,
+    "smallest": lambda rng, n: rng.integers(-3, 4, n) * 2.0**-149,
+    "huge": lambda rng, n: rng.uniform(-1, 1, n) * 3.4e38,
+    "integers": lambda rng, n: rng.integers(-127, 128, n).astype(float),
+    "signed_zeros": lambda rng, n: np.copysign(0.0, rng.standard_normal(n)),
+    "constant": lambda rng, n: np.full(n, rng.standard_normal()),
+    "positive": lambda rng, n: np.abs(rng.standard_normal(n)) + 1,
+}
+
+
+def finite_in(dtype: Any, x: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Convert to a dtype, what would overflow it or float32 clipped to a large number."""
+    largest = 65504.0 if dtype == np.float16 else 3.3895313892515355e38
+    return np.clip(x, -largest, largest).astype(dtype)
+
+
+@st.composite
+def dense_arrays(draw: st.DrawFn, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Draw a contiguous array of finite numbers, now and then with runs of zeros."""
+    rng = np.random.default_rng(draw(seeds))
+    n = math.prod(shape)
+    x = FILLS[draw(st.sampled_from(sorted(FILLS)))](rng, n)
+    if n and draw(st.booleans()):
+        start = int(rng.integers(0, n))
+        x[start : start + int(rng.integers(1, 80))] = draw(st.sampled_from([0.0, -0.0]))
+    if n and draw(st.integers(0, 3)) == 0:
+        x[rng.integers(0, n)] *= 1000.0
+    return finite_in(draw(st.sampled_from(INPUTS)), x).reshape(shape)
+
+
+@st.composite
+def relaid(draw: st.DrawFn, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Draw an array of the same values in another layout of memory."""
+    layout = draw(
+        st.sampled_from(
+            ["as it is", "fortran", "reversed", "every other", "permuted", "swapped", "unaligned",
+             "read-only", "broadcast"]
+        )
+    )  # fmt: skip
+    if layout == "fortran":
+        return np.asfortranarray(x)
+    if layout == "reversed":
+        return np.ascontiguousarray(np.flip(x)).reshape(x.shape)[(BACKWARDS,) * x.ndim + (...,)]
+    if layout == "every other" and x.ndim:
+        wide = np.zeros([2 * n for n in x.shape], x.dtype)
+        wide[(slice(None, None, 2),) * x.ndim] = x
+        return wide[(slice(None, None, 2),) * x.ndim]
+    if layout == "permuted" and x.ndim > 1:
+        order = draw(st.permutations(range(x.ndim)))
+        return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+    if layout == "swapped" and x.dtype.kind == "f":
+        return x.astype(x.dtype.newbyteorder())
+    if layout == "unaligned" and x.size:
+        raw = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:]
+        return raw.view(x.dtype).reshape(x.shape)
+    if layout == "read-only":
+        frozen = x.copy()
+        frozen.flags.writeable = False
+        return frozen
+    if layout == "broadcast" and x.ndim and x.shape[0]:
+        return np.broadcast_to(x[:1], x.shape)
+    return x
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[npt.NDArray[Any], oracle.Spec]:
+    """Draw an array and a scheme for it."""
+    shape = draw(shapes())
+    spec = draw(specs(len(shape)))
+    return draw(relaid(draw(dense_arrays(shape)))), spec

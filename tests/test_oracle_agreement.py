@@ -1,0 +1,213 @@
+"""Random schemes over random arrays: what is stored and decoded is the oracle's, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle.scales import largest_scale, round_nearest, smallest_scale
+from scheme_drawing import dense_arrays, problems, scheme_of, seeds, shapes, specs
+
+import arrayq as aq
+
+Problem = tuple[npt.NDArray[Any], oracle.Spec]
+GivenScales = tuple[npt.NDArray[Any], oracle.Spec, npt.NDArray[np.float64], float | None]
+
+TENSOR_SCALES = [0.0, 2.0**-149, 2.0**-126, 2.0**-3, 1.0, 2.0**100]
+
+
+def assert_same_array(got: Any, expected: npt.NDArray[Any], what: str) -> None:
+    """Compare dtype, shape and bytes; a NaN equals any NaN."""
+    assert isinstance(got, np.ndarray), what
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape), what
+    if got.dtype == np.float32:
+        number = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.isnan(got), ~number, err_msg=what)
+        got, expected = np.asarray(got[number]), np.asarray(expected[number])
+        got, expected = got.view(np.uint32), expected.view(np.uint32)
+    np.testing.assert_array_equal(got, expected, err_msg=what)
+
+
+def assert_is(q: aq.QuantizedArray, expected: oracle.Encoded) -> None:
+    """Compare everything that is stored, and what it decodes to."""
+    assert_same_array(q.scale_data, expected.scale_data, "scale_data")
+    if expected.tensor_scale is None:
+        assert q.tensor_scale is None
+    else:
+        assert_same_array(
+            np.asarray(q.tensor_scale), np.asarray(expected.tensor_scale), "tensor_scale"
+        )
+    assert_same_array(q.data, expected.data, "data")
+    assert_same_array(aq.dequantize(q), expected.values, "values")
+    assert q.shape == expected.codes.shape
+    fields = np.asarray(q.codes()).astype(np.int64) % 2**q.scheme.value.bits
+    np.testing.assert_array_equal(fields, expected.codes)
+
+
+@given(problems(), st.integers(1, 4))
+def test_quantize_stores_what_the_oracle_stores(problem: Problem, threads: int) -> None:
+    x, spec = problem
+    assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
+
+
+@given(problems(), st.integers(1, 4))
+def test_calibrate_then_quantize_is_quantize(problem: Problem, threads: int) -> None:
+    x, spec = problem
+    scheme = scheme_of(spec)
+    found = aq.calibrate(x, scheme, threads=threads)
+    expected = oracle.encode_array(x, spec)
+    assert_same_array(found.scale, expected.scales.astype(np.float32), "scale")
+    assert_is(aq.quantize(x, scheme, qparams=found), expected)
+
+
+@given(problems(), st.integers(1, 4), seeds)
+def test_fake_quantize_is_the_decoded_array_in_the_dtype_of_the_input(
+    problem: Problem, threads: int, seed: int
+) -> None:
+    x, spec = problem
+    expected = oracle.encode_array(x, spec).values
+    native = x.dtype.newbyteorder("=")
+    got = aq.fake_quantize(x, scheme_of(spec), threads=threads)
+    assert (got.dtype, got.shape) == (native, x.shape)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, expected.astype(native))
+
+
+@given(problems(), seeds)
+def test_out_receives_the_same_bits_whatever_it_held(problem: Problem, seed: int) -> None:
+    x, spec = problem
+    scheme = scheme_of(spec)
+    expected = oracle.encode_array(x, spec)
+    rng = np.random.default_rng(seed)
+    other = aq.quantize(rng.standard_normal(x.shape).astype(np.float32), scheme)
+    out = other.copy()
+    assert aq.quantize(x, scheme, out=out) is out
+    assert_is(out, expected)
+    values = np.full(x.shape, 7, np.float32)
+    assert aq.dequantize(out, out=values) is values
+    assert_same_array(values, expected.values, "values")
+
+
+@st.composite
+def given_scales(draw: st.DrawFn) -> GivenScales:
+    """Draw an array, a scheme, and scales that have nothing to do with the array."""
+    shape = draw(shapes())
+    spec = draw(specs(len(shape)))
+    x = draw(dense_arrays(shape))
+    rng = np.random.default_rng(draw(seeds))
+    grid = oracle.grid_shape(shape, spec.block_on(len(shape)))
+    dtype = spec.scale_dtype
+    spread = draw(st.sampled_from([0, 3, 60]))
+    raw = np.exp2(rng.integers(-spread, spread + 1, grid) + rng.random(grid)).ravel().tolist()
+    extremes = [smallest_scale(dtype), largest_scale(dtype)] + [0.0] * (dtype != "ue8m0")
+    flat = [round_nearest(float(np.float32(r)), dtype) or smallest_scale(dtype) for r in raw]
+    if flat and draw(st.booleans()):
+        flat[int(rng.integers(0, len(flat)))] = draw(st.sampled_from(extremes))
+    tensor = draw(st.sampled_from(TENSOR_SCALES)) if spec.two_level else None
+    return x, spec, np.array(flat, np.float64).reshape(grid), tensor
+
+
+@given(given_scales(), st.integers(1, 4))
+def test_given_scales_are_stored_and_obeyed(problem: GivenScales, threads: int) -> None:
+    x, spec, scales, tensor = problem
+    qparams = aq.QParams(scale=scales.astype(np.float32), tensor_scale=tensor)
+    got = aq.quantize(x, scheme_of(spec), qparams=qparams, threads=threads)
+    assert_is(got, oracle.encode_array(x, spec, scales=scales, tensor_scale=tensor))
+
+
+@given(problems())
+def test_bytes_are_data_then_scales_then_tensor_scale_and_load_again(problem: Problem) -> None:
+    x, spec = problem
+    scheme = scheme_of(spec)
+    expected = oracle.encode_array(x, spec)
+    parts = [expected.data, expected.scale_data]
+    if expected.tensor_scale is not None:
+        parts.append(np.asarray(expected.tensor_scale))
+    stored = b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts)
+    assert aq.to_bytes(aq.quantize(x, scheme)) == stored
+    assert_is(aq.from_bytes(stored, scheme, x.shape), expected)
+
+
+@given(problems())
+def test_codes_pack_and_unpack_as_the_oracle_packs(problem: Problem) -> None:
+    x, spec = problem
+    expected = oracle.encode_array(x, spec)
+    codes = aq.quantize(x, scheme_of(spec)).codes()
+    store = spec.store if spec.store == "native" else f"{spec.store}({spec.dim})"
+    value = spec.value if spec.table is None else f"u{spec.bits}"
+    words = aq.pack(codes, value, store)
+    assert_same_array(words, expected.data, "words")
+    extent = x.shape[x.ndim - 1 - spec.dim] if x.ndim else 1
+    np.testing.assert_array_equal(aq.unpack(words, value, store, extent), codes)
+
+
+@st.composite
+def with_nonfinite(draw: st.DrawFn, nan: bool) -> Problem:
+    """Draw a float32 array with infinities, and NaN where asked for, and a scheme for it."""
+    shape = draw(shapes().filter(lambda shape: 0 not in shape))
+    spec = draw(specs(len(shape)))
+    x = draw(dense_arrays(shape)).astype(np.float32)
+    rng = np.random.default_rng(draw(seeds))
+    specials = [np.inf, -np.inf] + [np.nan, -np.nan] * nan
+    for _ in range(draw(st.integers(1, 4))):
+        x[tuple(rng.integers(0, n) for n in shape)] = draw(st.sampled_from(specials))
+    if draw(st.integers(0, 4)) == 0:
+        x[np.isfinite(x)] = 0.0
+    return x, spec
+
+
+@given(with_nonfinite(nan=True), st.integers(1, 4))
+def test_propagating_makes_the_blocks_scale_nan(problem: Problem, threads: int) -> None:
+    x, spec = problem
+    got = aq.quantize(x, scheme_of(spec), nonfinite="propagate", threads=threads)
+    assert_is(got, oracle.encode_array(x, spec, nonfinite="propagate"))
+
+
+@given(with_nonfinite(nan=False), st.integers(1, 4))
+def test_saturating_makes_infinities_the_largest_codes(problem: Problem, threads: int) -> None:
+    x, spec = problem
+    got = aq.quantize(x, scheme_of(spec), nonfinite="saturate", threads=threads)
+    assert_is(got, oracle.encode_array(x, spec, nonfinite="saturate"))
+
+
+@given(with_nonfinite(nan=True))
+def test_raising_names_counts_and_the_first_place(problem: Problem) -> None:
+    x, spec = problem
+    with pytest.raises(aq.NonFiniteError) as caught:
+        aq.quantize(x, scheme_of(spec))
+    assert caught.value.nan == np.isnan(x).sum()
+    assert caught.value.inf == np.isinf(x).sum()
+    assert caught.value.first_index == tuple(np.argwhere(~np.isfinite(x))[0].tolist())
+
+
+@given(problems(), st.data())
+def test_an_offset_moves_the_blocks_under_the_elements(
+    problem: Problem, data: st.DataObject
+) -> None:
+    x, spec = problem
+    scheme = scheme_of(spec).resolve(x.ndim)
+    block = spec.block_on(x.ndim)
+    full = (1,) * x.ndim if block is None else (1,) * (x.ndim - len(block)) + block
+    # An axis that one block spans, or that is empty, has no room for an offset.
+    room = [min(size, 40) if n and size > 0 else 1 for n, size in zip(x.shape, full, strict=True)]
+    offset = tuple(data.draw(st.integers(0, size - 1)) for size in room)
+    grid = oracle.grid_shape(x.shape, block, offset)
+    rng = np.random.default_rng(0)
+    scales = np.exp2(rng.integers(-2, 3, grid)).astype(np.float64)
+    codes = oracle.encode_array(x, spec).codes
+    tensor = 0.5 if spec.two_level else None
+    expected = oracle.decode_array(codes, scales, tensor, spec, offset=offset)
+    q = aq.QuantizedArray(
+        aq.quantize(x, scheme).data,
+        oracle.scale_bits(scales, spec.scale_dtype),
+        scheme,
+        extent=x.shape[x.ndim - 1 - spec.dim] if x.ndim else None,
+        tensor_scale=None if tensor is None else np.float32(tensor),
+        block_offset=offset,
+    )
+    assert_same_array(aq.dequantize(q), expected, "values")
