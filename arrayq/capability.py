@@ -257,9 +257,11 @@ def _refusal(
     row = _operation(operation)
     name = getattr(dtype, "name", dtype)
     if row.takes_floats and name is not None and name not in profile.dtypes:
+        *others, last = profile.dtypes
+        accepted = f"{', '.join(others)} or {last}" if others else last
         return ArrayTypeError, (
-            f"{operation} on {profile.name} requires an array of {' or '.join(profile.dtypes)}, "
-            f"got {name}; convert it with x.astype('float32')"
+            f"{operation} on {profile.name} requires an array of {accepted}, got {name}; "
+            "convert it with x.astype('float32')"
         )
     if row.needs_codebook:
         try:

@@ -86,10 +86,10 @@ def encode(
         numbers = np.asarray(array, np.float32, order="C")
     is_nan = np.isnan(numbers)
     nan_code = _nan_code(row, nan, is_nan)
+    nonpositive_numbers = numbers <= 0
     if not row.has_zero:
-        codes = _nearest_power(np.abs(numbers))
-        if nonpositive == "nan":
-            codes[numbers <= 0] = row.nan_code
+        numbers = np.abs(numbers)
+        codes = _nearest_power(numbers)
     elif row.bits <= 8:
         codes = np.empty(numbers.shape, np.uint8)
         unsigned = row.kind is Kind.MINIFLOAT and not row.signed
@@ -102,10 +102,12 @@ def encode(
     negative = np.signbit(numbers)
     sign = np.where(negative, row.sign_mask, 0).astype(codes.dtype)
     if over_code is not None:
-        beyond = (numbers >= np.float32(row.saturates_above)) | (
-            numbers <= np.float32(row.saturates_below)
-        )
+        with np.errstate(over="ignore"):  # float32's own bound is beyond float32
+            above, below = np.float32(row.saturates_above), np.float32(row.saturates_below)
+        beyond = (numbers >= above) | (numbers <= below)
         codes = np.where(beyond, codes.dtype.type(over_code) | sign, codes)
+    if nonpositive == "nan" and not row.has_zero:
+        codes = np.where(nonpositive_numbers, codes.dtype.type(row.nan_code), codes)
     if negative_zero == "drop" and row.sign_mask:
         codes = np.where((numbers == 0) & negative, codes.dtype.type(0), codes)
     if nan_code is not None:
@@ -206,6 +208,8 @@ def decode(codes: Array, name: str) -> npt.NDArray[np.float32]:
     array = _checked(codes, row, signed=row.kind is Kind.INT)
     if row.bits == 32:
         return np.array(array, np.uint32).view(np.float32)
+    if row.kind is Kind.FIELD:
+        return array.astype(np.float32)
     if row.name in {dtype.value for dtype in ScaleDtype}:
         return bits_to_scale(array.astype(row.code_dtype), ScaleDtype(row.name))
     fields = np.array(array, np.int8 if row.kind is Kind.INT else np.uint8, order="C")

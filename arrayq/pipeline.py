@@ -320,7 +320,7 @@ def _writable(out: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     if out.shape != shape or not out.flags.writeable:
         state = "" if out.flags.writeable else " read-only"
         raise LayoutError(f"out requires a writable array of shape {shape}, got{state} {out.shape}")
-    if any(stride == 0 and length > 1 for stride, length in zip(out.strides, shape, strict=True)):
+    if out.size and any(stride == 0 and length > 1 for stride, length in zip(out.strides, shape, strict=True)):
         raise LayoutError("out requires an array whose elements do not overlap, got a broadcast one")
     return out.view(np.ndarray)
 

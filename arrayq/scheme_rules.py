@@ -65,7 +65,7 @@ def _two_level_block_dtype_is_within_f16(scheme: QuantScheme) -> str | None:
 def _rounding_is_that_of_the_value(scheme: QuantScheme) -> str | None:
     rounding = scheme.numerics.rounding
     lookup = scheme.mode is QuantMode.LOOKUP
-    own: Rounding | None = None if lookup else ROUNDING_OF_KIND[scheme.value.kind]
+    own: Rounding | None = None if lookup else ROUNDING_OF_KIND.get(scheme.value.kind)
     if rounding is None or rounding is own:
         return None
     described = "nearest entry, ties to the lower" if own is None else str(own)

@@ -30,13 +30,15 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
+autosummary_generate = False  # numpydoc loads autosummary, and nothing here uses it
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-# Every example of the documentation runs with these names; none of them imports anything else
-# without saying so.
+# Every example runs with these names. Pages write aq.quantize; docstrings may also write the name
+# that they document without a prefix.
 doctest_global_setup = """
-import numpy as np
+from arrayq import *
 import arrayq as aq
+import numpy as np
 """
 doctest_test_doctest_blocks = "default"

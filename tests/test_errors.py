@@ -36,10 +36,17 @@ def test_a_codebook_is_part_of_a_scheme_and_of_qparams():
     assert issubclass(errors.CodebookError, errors.QParamsError)
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, *(
-    lambda error, protocol=protocol: pickle.loads(pickle.dumps(error, protocol))
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
-)])
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        copy.copy,
+        copy.deepcopy,
+        *(
+            lambda error, protocol=protocol: pickle.loads(pickle.dumps(error, protocol))
+            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+        ),
+    ],
+)
 def test_a_non_finite_error_keeps_what_it_counted_when_it_is_pickled(duplicate):
     error = duplicate(errors.NonFiniteError("2 NaN", nan=2, inf=1, first_index=(0, 5)))
     assert type(error) is errors.NonFiniteError

@@ -109,8 +109,22 @@ def test_every_code_of_a_16_bit_float_has_the_value_its_peer_gives_it(name):
     np.testing.assert_array_equal(ours, peer_values(name, np.arange(2**16)))
 
 
-@pytest.mark.parametrize("code", [0, 1, 0x7FFFFF, 0x800000, 0x3F800001, 0x7F7FFFFF, 0x7F800000,
-                                  0x7FC00000, 0x80000001, 0xFF7FFFFF, 0xFF800000])
+@pytest.mark.parametrize(
+    "code",
+    [
+        0,
+        1,
+        0x7FFFFF,
+        0x800000,
+        0x3F800001,
+        0x7F7FFFFF,
+        0x7F800000,
+        0x7FC00000,
+        0x80000001,
+        0xFF7FFFFF,
+        0xFF800000,
+    ],
+)
 def test_a_code_of_f32_is_the_bits_of_a_binary32(code):
     (theirs,) = struct.unpack("<f", struct.pack("<I", code))
     np.testing.assert_array_equal(FORMATS["f32"].value_of(code), theirs)
@@ -147,6 +161,34 @@ def test_special_codes_mean_what_their_names_say(name):
     if row.bits <= 8:
         assert (row.nan_code is None) == (not any(map(math.isnan, row.values)))
         assert (row.inf_code is None) == (not any(map(math.isinf, row.values)))
+
+
+def test_nan_codes_are_those_that_the_encoders_promise():
+    codes = {name: row.nan_code for name, row in FORMATS.items() if row.nan_code is not None}
+    assert codes == {
+        "e4m3": 0x7F,
+        "e5m2": 0x7F,
+        "f32": 0x7FC00000,
+        "f16": 0x7E00,
+        "bf16": 0x7FC0,
+        "ue8m0": 0xFF,
+        "ue4m3": 0x7F,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("q4s", "int8"),
+        ("e2m1", "uint8"),
+        ("u3", "uint8"),
+        ("ue8m0", "uint8"),
+        ("f16", "uint16"),
+        ("f32", "uint32"),
+    ],
+)
+def test_bare_codes_are_signed_only_for_integers(name, dtype):
+    assert FORMATS[name].code_dtype == dtype
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -210,6 +252,14 @@ def test_known_overflow_edges(name, edge):
     # ml_dtypes turns e4m3 beyond 464 into NaN and keeps 464; e5m2 overflows at 61440.
     saturated = FORMATS[name].saturates_above
     assert saturated == (float(np.nextafter(np.float32(464), np.inf)) if name == "e4m3" else edge)
+
+
+@pytest.mark.parametrize(("name", "edge"), [("ue8m0", 1.5 * 2.0**127), ("ue4m3", 464.00003)])
+def test_a_scale_dtype_never_saturates_below(name, edge):
+    # UE8M0 rounds ties up, out of its range; the tie of UE4M3 goes down to its even largest code.
+    row = FORMATS[name]
+    assert row.saturates_above == float(np.float32(edge))
+    assert row.saturates_below == -math.inf
 
 
 @pytest.mark.parametrize("name", BURN_INTEGERS)

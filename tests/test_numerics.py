@@ -45,7 +45,9 @@ def test_integers_round_away_and_minifloats_to_even():
 
 
 @pytest.mark.parametrize(("rule", "choice"), CHOICES)
-@pytest.mark.parametrize("spelled", [str, lambda choice: choice.value.upper(), lambda choice: choice])
+@pytest.mark.parametrize(
+    "spelled", [str, lambda choice: choice.value.upper(), lambda choice: choice]
+)
 def test_a_rule_is_given_by_its_name_or_its_member(rule, choice, spelled):
     numerics = Numerics(**{rule: spelled(choice)})
     assert getattr(numerics, rule) is choice

@@ -138,9 +138,26 @@ def test_a_misspelling_is_told_the_nearest_spelling(spelling, meant):
 
 @pytest.mark.parametrize(
     "spelling",
-    ["", "int8", "int8/", "int8/-1", "int8/32:", "int8/32:f64", "int8/0", "int8/32x", "u4/32",
-     "int8/3.2", "int8/9223372036854775808", "int8/" + "9" * 5000, "int8/٣٢", "mxfp4/32", "e4m4/32",
-     None, 8, b"nvfp4"],
+    [
+        "",
+        "int8",
+        "int8/",
+        "int8/-1",
+        "int8/32:",
+        "int8/32:f64",
+        "int8/0",
+        "int8/32x",
+        "u4/32",
+        "int8/3.2",
+        "int8/9223372036854775808",
+        "int8/" + "9" * 5000,
+        "int8/٣٢",
+        "mxfp4/32",
+        "e4m4/32",
+        None,
+        8,
+        b"nvfp4",
+    ],
     ids=lambda spelling: repr(spelling)[:20],
 )
 def test_what_is_no_spelling_is_refused(spelling):

@@ -65,10 +65,11 @@ def codec_of_scheme(scheme: QuantScheme) -> Codec:
 
 @lru_cache(maxsize=64)
 def codec_of_format(row: Format, *, native: bool) -> Codec:
-    """Element format of a row; `native` codes fill a byte, others are masked to their field."""
-    if row.kind is Kind.FIELD:
-        return _codec_of_table(row.values, row.bits, native)
-    if row.kind is Kind.INT:
+    """Element format of a row; `native` codes fill a byte, others are masked to their field.
+
+    Fields encode as the integers that they are; only a codebook says what they decode to.
+    """
+    if row.kind is not Kind.MINIFLOAT:
         fields = _fields(_INTEGER, row.bits, native=native)
     else:
         magnitudes = row.code_mask ^ row.sign_mask

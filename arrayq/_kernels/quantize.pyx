@@ -250,9 +250,9 @@ cdef void _publish_ranges(Job* job, Box* box, Scratch* scratch) noexcept nogil:
         index = _grid_row(job, box, row)
         for column in range(box.columns):
             magnitude = scratch.ranges[row * box.columns + column]
-            if job.ranges[index + column] <= 0 and magnitude != 0:
-                job.ranges[index + column] = magnitude
-            elif magnitude > job.ranges[index + column]:
+            if magnitude != 0 and (
+                magnitude > job.ranges[index + column] or job.ranges[index + column] == 0
+            ):
                 job.ranges[index + column] = magnitude
 
 
@@ -302,7 +302,7 @@ def run(
     int64_t codes_per_word, int64_t chunk, const int32_t[::1] codec_fields,
     const float[::1] codec_bounds, const float[::1] edges, const uint8_t[::1] order,
     const float[::1] table, int scale_kind, int scale_rule, float scale_divisor,
-    int largest_exponent, bint two_level, float tensor_scale, int phases, int policy, bint absmean,
+    int largest_exponent, bint two_level, bint keeps_vanished, float tensor_scale, int phases, int policy, bint absmean,
     int word_bytes, int32_t[::1] ranges, uint8_t[::1] scales, uint8_t[::1] data, int64_t first_box,
     int64_t end_box,
 ):
@@ -334,6 +334,7 @@ def run(
     job.rules.divisor = scale_divisor
     job.rules.largest_exponent = largest_exponent
     job.rules.two_level = two_level
+    job.rules.keeps_vanished = keeps_vanished
     job.rules.tensor_scale = tensor_scale
     job.phases = phases
     job.policy = <Policy>policy

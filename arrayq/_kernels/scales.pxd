@@ -37,6 +37,7 @@ cdef struct ScaleRules:
     float divisor          # range / divisor is the raw scale
     int largest_exponent   # of the element format, for POWER_FLOOR
     bint two_level
+    bint keeps_vanished    # a raw scale that float32 itself flushes to zero stays zero
     float tensor_scale
 
 
@@ -104,23 +105,23 @@ cdef inline float decode_ue8m0(uint32_t byte) noexcept nogil:
 cdef inline void raw_scales(
     const int32_t* ranges, int64_t n, ScaleRules* rules, float* raw,
 ) noexcept nogil:
-    """range / divisor, over the tensor scale where there is one. What underflows although the
-    range is not zero becomes the smallest positive float32, so that it rounds up, not away."""
+    """range / divisor, over the tensor scale where there is one.
+
+    What vanishes in a division although the range is not zero becomes the smallest positive
+    float32, so that it rounds up and not away; burn's two levels keep the zero."""
     cdef aq_const_ints source = ranges
     cdef aq_floats out = raw
     cdef int64_t i
     cdef float divisor = rules.divisor, tensor_scale = rules.tensor_scale
-    cdef uint32_t bits
+    cdef uint32_t bits, vanished = 0 if rules.keeps_vanished else SMALLEST_SUBNORMAL
     for i in range(n):
         out[i] = aq_float(<uint32_t>source[i]) / divisor
     if rules.two_level:
         for i in range(n):
-            bits = aq_bits(out[i])
-            bits = bits if bits != 0 else <uint32_t>SMALLEST_SUBNORMAL
-            out[i] = aq_float(bits) / tensor_scale
+            out[i] = out[i] / tensor_scale
     for i in range(n):
         bits = aq_bits(out[i])
-        bits = bits if bits != 0 else <uint32_t>SMALLEST_SUBNORMAL
+        bits = bits if bits != 0 else vanished
         bits = bits if <int32_t>bits < LARGEST_FINITE else <uint32_t>LARGEST_FINITE
         bits = bits if source[i] != 0 else <uint32_t>0
         out[i] = aq_float(bits)

@@ -91,10 +91,12 @@ class _ScaleRules:
     divisor: float
     largest_exponent: int
     two_level: bool
+    keeps_vanished: bool
 
     def arguments(self, tensor_scale: float) -> tuple[Any, ...]:
         return (
-            self.kind, self.rule, self.divisor, self.largest_exponent, self.two_level, tensor_scale,
+            self.kind, self.rule, self.divisor, self.largest_exponent, self.two_level,
+            self.keeps_vanished, tensor_scale,
         )  # fmt: skip
 
 
@@ -107,6 +109,7 @@ def _scale_rules(scheme: QuantScheme) -> _ScaleRules:
     return _ScaleRules(
         SCALE_KINDS[scheme.scale_dtype], rule, _range_divisor(scheme),
         _largest_exponent(scheme), scheme.two_level,
+        scheme.two_level and numerics.tensor_from is TensorFrom.BLOCK_SCALES,
     )  # fmt: skip
 
 
@@ -319,7 +322,7 @@ def _tensor_scale(largest: np.float32, scheme: QuantScheme) -> np.float32:
         if scheme.numerics.tensor_from is TensorFrom.AMAX:
             scale = largest / np.float32(_largest_value(scheme) * block_dtype.qmax)
             return _SMALLEST_SUBNORMAL if largest > 0 and scale == 0 else np.float32(scale)
-        raw = largest / np.float32(_range_divisor(scheme))
+        raw = np.minimum(largest / np.float32(_range_divisor(scheme)), np.finfo(np.float32).max)
         return np.float32(np.maximum(raw / np.float32(block_dtype.qmax), _SMALLEST_NORMAL))
 
 

@@ -35,7 +35,7 @@ from arrayq.errors import (
     QParamsError,
 )
 from arrayq.layout import plan
-from arrayq.scheme import QuantScheme
+from arrayq.scheme import ChannelScale, QuantScheme
 
 __all__ = [
     "FORMAT_VERSION",
@@ -108,9 +108,11 @@ class StoredTensor:
     @property
     def spelling(self) -> str:
         """The scheme as text, short where it has a spelling for tensors of any rank."""
-        by_row = self.scheme.per_channel(0, self.scheme.scale_dtype)
-        same = self.quantized_shape and by_row.resolve(len(self.quantized_shape)) == self.scheme
-        return str(by_row if same else self.scheme)
+        ndim, scheme = len(self.quantized_shape), self.scheme
+        rows = ChannelScale(0, scheme.scale_dtype)
+        if ndim and scheme.block == rows.block_of_rank(ndim):
+            scheme = scheme.per_channel(rows.axis, rows.dtype)
+        return str(scheme)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as JSON types."""
@@ -254,7 +256,7 @@ def save_file(
                 write_tensor(writer, stored[name], array)
             else:
                 row = _dtype_in_file(name, array)
-                writer.write(name, array.view(row.raw) if row.extension else array)
+                writer.write(name, array.view(row.raw or array.dtype) if row.extension else array)
 
 
 def load_file(path: str | os.PathLike[str]) -> dict[str, QuantizedArray | np.ndarray]:

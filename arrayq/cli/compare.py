@@ -11,7 +11,7 @@ from arrayq.checkpoint import TensorComparison, compare_file
 from arrayq.cli import console
 from arrayq.cli.console import kept_text
 from arrayq.cli.options import (
-    SCHEME,
+    checked_scheme,
     file_argument,
     json_option,
     selection_of,
@@ -24,17 +24,12 @@ from arrayq.report.table import Table, decibels, figures_of
 __all__ = ["compare"]
 
 
-class _SchemesType(click.ParamType):
-    """Spellings of schemes, separated by commas."""
-
-    name = "schemes"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Return the spellings, each checked."""
-        spelled = [each.strip() for each in value.split(",")]
-        return tuple(dict.fromkeys(SCHEME.convert(each, param, ctx) for each in spelled))
+def _checked_schemes(
+    context: click.Context, option: click.Parameter, spellings: str
+) -> tuple[str, ...]:
+    """Return the spellings between the commas, each checked and each once."""
+    spelled = (spelling.strip() for spelling in spellings.split(","))
+    return tuple(dict.fromkeys(checked_scheme(context, option, each) for each in spelled))
 
 
 @click.command()
@@ -42,7 +37,7 @@ class _SchemesType(click.ParamType):
 @click.option(
     "--schemes",
     required=True,
-    type=_SchemesType(),
+    callback=_checked_schemes,
     metavar="S,S,...",
     help="Schemes to compare, separated by commas: int8/row,int4/32,nf4/64,mxfp4,nvfp4.",
 )
@@ -93,7 +88,9 @@ def compare(
         return
     if judged:
         console.print_table(_figures_table(judged, totals, schemes))
+        click.echo()
         console.print_table(_extremes_table(judged, schemes))
+        click.echo()
     click.echo(f"tensors quantized: {len(judged):,}; kept: {kept_text(dict(kept.most_common()))}")
 
 

@@ -12,8 +12,7 @@ from arrayq.errors import SchemeError
 from arrayq.presets import scheme as parse_scheme
 
 __all__ = [
-    "SCHEME",
-    "SchemeType",
+    "checked_scheme",
     "file_argument",
     "json_option",
     "output_option",
@@ -25,21 +24,14 @@ __all__ = [
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class SchemeType(click.ParamType):
-    """The spelling of a scheme, checked where it is typed and kept as it was typed."""
+def checked_scheme(context: click.Context, option: click.Parameter, spelling: str) -> str:
+    """Return the spelling of a scheme as it was typed, or say what is wrong with it."""
+    try:
+        parse_scheme(spelling)
+    except SchemeError as error:
+        raise click.BadParameter(str(error), context, option) from error
+    return spelling
 
-    name = "scheme"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the spelling, or fail with what is wrong with it."""
-        try:
-            parse_scheme(value)
-        except SchemeError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
-
-
-SCHEME = SchemeType()
 
 file_argument = click.argument("file", metavar="FILE")
 

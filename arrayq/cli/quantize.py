@@ -8,7 +8,7 @@ from arrayq.checkpoint import FileOutcome, quantize_file
 from arrayq.cli import console
 from arrayq.cli.console import kept_text
 from arrayq.cli.options import (
-    SCHEME,
+    checked_scheme,
     file_argument,
     json_option,
     output_option,
@@ -29,7 +29,7 @@ _OF_WHOLE_FILE = ("source_bytes", "stored_bytes")
 @click.option(
     "--scheme",
     required=True,
-    type=SCHEME,
+    callback=checked_scheme,
     metavar="S",
     help="How to encode tensors: nvfp4, mxfp4, int8/row, int4/32, nf4/64, e4m3/tensor ...",
 )

@@ -123,17 +123,21 @@ def measure(
 
 
 def _errors(x: np.ndarray, decoded: np.ndarray, saturated: int) -> Metrics:
-    error = np.subtract(x, decoded, dtype=np.float64).reshape(-1)
-    flat = x.reshape(-1)
+    error = np.subtract(x, decoded, dtype=np.float64)
     overflowed = x.size - int(np.count_nonzero(np.isfinite(decoded)))
     return Metrics(
         elements=x.size,
-        signal=float(flat @ flat),
-        noise=math.inf if overflowed else float(error @ error),
+        signal=_sum_of_squares(x),
+        noise=math.inf if overflowed else _sum_of_squares(error),
         max_abs_error=math.inf if overflowed else float(np.abs(error).max(initial=0.0)),
         saturated=saturated,
         overflowed=overflowed,
     )
+
+
+def _sum_of_squares(values: np.ndarray) -> float:
+    # A dot product would start BLAS's threads, and its sum would depend on their number.
+    return float(np.square(values).sum())
 
 
 def _saturated(x: np.ndarray, q: QuantizedArray) -> int:
@@ -167,7 +171,7 @@ def _blocks_with_values(x: np.ndarray, block: tuple[int, ...]) -> np.ndarray:
     for axis, extent in enumerate(block):
         length = occupied.shape[axis]
         if extent >= length:
-            occupied = occupied.any(axis=axis, keepdims=True)
+            occupied = np.asarray(occupied.any(axis=axis, keepdims=True))
         elif extent > 1:
             occupied = np.logical_or.reduceat(occupied, np.arange(0, length, extent), axis=axis)
     return occupied

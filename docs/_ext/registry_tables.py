@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
@@ -28,13 +29,13 @@ Cell = nodes.Node | str
 def table(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> nodes.table:
     """Return a docutils table; a cell is text or an inline node."""
     group = nodes.tgroup(cols=len(header))
-    group += [nodes.colspec(colwidth=1) for _ in header]
+    group += [nodes.colspec(colwidth=20) for _ in header]
     head = nodes.thead()
     head += _row(header)
     body = nodes.tbody()
     body += [_row(row) for row in rows]
     group += [head, body]
-    return nodes.table("", group)
+    return nodes.table("", group, classes=["colwidths-auto"])
 
 
 def _row(cells: Sequence[Cell]) -> nodes.row:
@@ -132,32 +133,27 @@ class CapabilityTable(SphinxDirective):
         answers: dict[tuple[_Answer, ...], list[str]] = {}
         rows = capability.capabilities(self.arguments[0])
         for operation, of_operation in groupby(rows, key=lambda row: row.operation):
-            answers.setdefault(_merged(of_operation, operation), []).append(operation)
-        written: list[nodes.Node] = []
+            answers.setdefault(_merged(of_operation), []).append(operation)
+        written: list[nodes.Node] = [self._dtypes()]
         for merged, operations in answers.items():
             title = [piece for name in operations for piece in (nodes.Text(", "), literal(name))]
             header = ["value", "mode", "scale dtype", "store", "works"]
             written += [nodes.paragraph("", "", *title[1:]), table(header, merged)]
         return written
 
+    def _dtypes(self) -> nodes.paragraph:
+        dtypes = capability.PROFILES[self.arguments[0]].dtypes
+        listed = [piece for name in dtypes for piece in (nodes.Text(", "), literal(name))]
+        return nodes.paragraph("", "", nodes.Text("Arrays that can be quantized: "), *listed[1:])
+
 
 _Answer = tuple[str, str, str, str, str]
 
 
-def _merged(rows: Iterable[capability.CapabilityRow], operation: str) -> tuple[_Answer, ...]:
-    """Return the answers of one operation, rows that differ in one part only put together.
-
-    A message that names the operation is made independent of it, so that operations compare.
-    """
+def _merged(rows: Iterable[capability.CapabilityRow]) -> tuple[_Answer, ...]:
+    """Return the answers of one operation, rows that differ in one part only put together."""
     answers = [
-        (
-            row.value,
-            row.mode or "",
-            row.scale or "",
-            row.store or "",
-            "yes" if row.ok else row.reason.replace(f"{operation} on", "the operation on"),
-        )
-        for row in rows
+        (row.value, row.mode or "", row.scale or "", row.store or "", _answer(row)) for row in rows
     ]
     for part in (2, 3, 0):
         every = len({answer[part] for answer in answers})
@@ -169,6 +165,14 @@ def _merged(rows: Iterable[capability.CapabilityRow], operation: str) -> tuple[_
             for rest, names in groups.items()
         ]
     return tuple(answers)
+
+
+def _answer(row: capability.CapabilityRow) -> str:
+    """Return "yes", or what is required, without the names that the table's other cells give."""
+    if row.ok:
+        return "yes"
+    required = row.reason.partition(", got ")[0].removeprefix(f"{row.operation} on ")
+    return "no: " + re.sub(rf"\b(value )?{row.value}\b", "the value", required)
 
 
 def _listed(names: Sequence[str], every: int) -> str:
@@ -184,7 +188,8 @@ class CommandHelp(SphinxDirective):
         """Return the text as a literal block."""
         name = self.arguments[0]
         command = program.commands[name]
-        context = click.Context(command, info_name=f"arrayq {name}", terminal_width=88)
+        parent = program.context_class(program, info_name="arrayq", **program.context_settings)
+        context = click.Context(command, parent, info_name=name, terminal_width=88)
         help_text = command.get_help(context)
         return [nodes.literal_block(help_text, help_text, language="text")]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arrayq.checkpoint import SafetensorsReader
 from arrayq.checkpoint.header import MAX_HEADER_BYTES
-from arrayq.errors import ArrayqError, CorruptFileError
+from arrayq.errors import CorruptFileError
 
 ONE = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
 
@@ -119,7 +119,7 @@ VALID = build({"__metadata__": {"k": "v"}, "a": ONE, "b": ONE | {"data_offsets":
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path, length: int) -> None:
     path = tmp_path / "cut.safetensors"
     path.write_bytes(VALID[:length])
-    with pytest.raises(CorruptFileError, match="cut.safetensors"):
+    with pytest.raises(CorruptFileError, match=r"cut\.safetensors"):
         SafetensorsReader(path)
 
 
@@ -141,5 +141,5 @@ def test_changed_bytes_are_read_or_refused_and_never_crash(
         with SafetensorsReader(path) as reader:
             for name in reader.entries:
                 reader.raw(name).sum()
-    except ArrayqError as error:
-        assert isinstance(error, CorruptFileError)
+    except CorruptFileError:
+        pass

@@ -25,6 +25,12 @@ def test_a_file_appears_when_the_block_ends(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def write_half(target: Path, error: type[BaseException]) -> None:
+    with replacing(target) as file:
+        file.write_at(0, b"half")
+        raise error
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, MemoryError])
 @pytest.mark.parametrize("before", [None, b"old"])
 def test_any_exception_leaves_what_was_there(
@@ -33,9 +39,8 @@ def test_any_exception_leaves_what_was_there(
     target = tmp_path / "out"
     if before is not None:
         target.write_bytes(before)
-    with pytest.raises(error), replacing(target) as file:
-        file.write_at(0, b"half")
-        raise error
+    with pytest.raises(error):
+        write_half(target, error)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == ([before] if before else [])
 
 
@@ -43,10 +48,13 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(descriptor: int, content: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with pytest.raises(OSError, match="No space left"), replacing(tmp_path / "out") as file:
-        monkeypatch.setattr(os, "write", full)
-        file.write_at(0, b"x")
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with (
+            pytest.raises(OSError, match="No space left"),
+            replacing(tmp_path / "out") as file,
+        ):
+            file.write_at(0, b"x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -98,7 +106,7 @@ def test_permissions_are_those_of_the_file_that_is_replaced_or_of_the_umask(tmp_
 
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="directory does not exist: .*absent"):
+    with pytest.raises(FileNotFoundError, match=r"directory does not exist: .*absent"):
         replacing(tmp_path / "absent" / "out").__enter__()
 
 

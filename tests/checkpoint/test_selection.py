@@ -7,7 +7,9 @@ from arrayq.checkpoint.dtypes import DTYPES
 from arrayq.checkpoint.header import TensorEntry
 
 
-def entry(name: str = "model.weight", dtype: str = "F32", shape: tuple[int, ...] = (4, 4)) -> TensorEntry:
+def entry(
+    name: str = "model.weight", dtype: str = "F32", shape: tuple[int, ...] = (4, 4)
+) -> TensorEntry:
     return TensorEntry(name, DTYPES[dtype], shape, 0, 0)
 
 
@@ -50,5 +52,5 @@ def test_patterns_that_match_nothing_are_reported() -> None:
 
 
 def test_an_include_that_matches_nothing_at_all_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="'x\\*' requires a tensor to match, .* 1 in file"):
+    with pytest.raises(CheckpointError, match=r"'x\*' requires a tensor to match, .* 1 in file"):
         Selection(include=("x*",)).check(["abc"], "file")

@@ -158,8 +158,11 @@ def effective(
 def encode_with(
     floats: npt.NDArray[np.float32], scale: npt.NDArray[np.float32], spec: Spec
 ) -> npt.NDArray[np.int64]:
-    """Return the codes of f32(x / scale); where the scale is 0 or NaN, the codes of zero."""
-    zero = np.copysign(np.float32(0), floats)
+    """Return the codes of f32(x / scale); where the scale is 0 or NaN, the codes of zero.
+
+    An infinity has the largest code of its sign under every scale but NaN.
+    """
+    zero = np.where(np.isinf(floats), floats, np.copysign(np.float32(0), floats))
     usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
     v = np.where(scale == 0, zero, divide(floats, usable))
     v = np.where(np.isnan(scale), np.float32(0), v)

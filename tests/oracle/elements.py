@@ -175,7 +175,7 @@ def encode_values(
     if isinstance(element, PowerOfTwo):
         return _encode_power(values, overflow, nan, nonpositive)
     if name == "f32":
-        return _encode_float32(values, nan, negative_zero)
+        return _encode_float32(values, overflow, nan, negative_zero)
     return _encode_minifloat(values, name, element, overflow, nan, negative_zero)
 
 
@@ -249,12 +249,16 @@ def _encode_power(
     return np.array(codes, np.int64).reshape(values.shape)
 
 
-def _encode_float32(values: npt.NDArray[np.float64], nan: int | None, negative_zero: str) -> Codes:
+def _encode_float32(
+    values: npt.NDArray[np.float64], overflow: str, nan: int | None, negative_zero: str
+) -> Codes:
     narrow = values.astype(np.float32)
     if negative_zero == "drop":
         narrow = np.where(narrow == 0, np.float32(0), narrow)
     codes = np.ascontiguousarray(narrow).view(np.uint32).astype(np.int64)
     sign = codes & 0x80000000
+    beyond = {"saturate": 0x7F7FFFFF, "nan": 0x7FC00000, "inf": 0x7F800000}[overflow]
+    codes = np.where(np.isinf(values), beyond | sign, codes)
     return np.where(np.isnan(values), (0x7FC00000 if nan is None else nan) | sign, codes)
 
 

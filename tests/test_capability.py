@@ -1,0 +1,239 @@
+"""One row answers questions, prints tables and refuses at run time."""
+
+import re
+import sys
+import types
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from arrayq import capability, namespaces
+from arrayq.capability import OPERATIONS, PROFILES, Profile, Refusal, Verdict
+from arrayq.errors import ArrayTypeError, CodebookError, SchemeError, UnsupportedSchemeError
+from arrayq.formats import FORMATS, Kind
+from arrayq.presets import nvfp4, scheme
+from arrayq.scheme import QuantMode, QuantScheme, QuantValue, ScaleDtype, StoreKind
+
+NUMPY = PROFILES["numpy"]
+FLOAT_OPERATIONS = ["quantize", "calibrate", "fake_quantize", "encode", "compare"]
+FLOATS = ["float16", "float32", "float64", ">f2", ">f4", ">f8", ml_dtypes.bfloat16]
+OTHERS = [
+    "bool",
+    "int8",
+    "uint8",
+    "int64",
+    "complex64",
+    "object",
+    "U3",
+    "M8[s]",
+    "V2",
+    ml_dtypes.float8_e4m3fn,
+    "i4,f4",
+]
+
+
+def row_that_refuses(**parts):
+    return Profile(
+        name="slow_library",
+        dtypes=("float32",),
+        refusals=(Refusal(requires="a faster library", instead="use numpy", **parts),),
+    )
+
+
+# What NumPy can do.
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("spelling", ["int8/row", "int4/32", "nf4/64", "mxfp4", "nvfp4", "ternary"])
+def test_numpy_does_every_operation_on_every_published_scheme(operation, spelling):
+    verdict = capability.supports("numpy", spelling, operation)
+    assert verdict == Verdict(True, "")
+    assert verdict
+    capability.require(NUMPY, scheme(spelling), operation, np.dtype("float32"))
+
+
+@pytest.mark.parametrize("operation", FLOAT_OPERATIONS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_numpy_takes_floats_of_any_byte_order(operation, dtype):
+    capability.require(NUMPY, nvfp4(), operation, np.dtype(dtype))
+    assert capability.supports(np.zeros(2, dtype), nvfp4(), operation)
+
+
+@pytest.mark.parametrize("operation", FLOAT_OPERATIONS)
+@pytest.mark.parametrize("dtype", OTHERS, ids=str)
+def test_numpy_refuses_every_other_dtype_by_name(operation, dtype):
+    name = re.escape(np.dtype(dtype).name)
+    with pytest.raises(ArrayTypeError, match=f"float64 or bfloat16, got {name}; convert"):
+        capability.require(NUMPY, nvfp4(), operation, np.dtype(dtype))
+    assert not capability.supports(np.zeros(2, dtype), nvfp4(), operation)
+
+
+@pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - set(FLOAT_OPERATIONS)))
+def test_operations_on_codes_do_not_ask_for_floats(operation):
+    assert capability.supports(np.zeros(2, np.uint8), nvfp4(), operation)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_lookup_without_codebook_is_refused_where_it_would_be_used(operation):
+    lookup = QuantScheme("u8", mode="lookup")
+    unused = {"encode", "decode", "pack", "unpack", "to_bytes"}
+    assert bool(capability.supports("numpy", lookup, operation)) == (operation in unused)
+    assert capability.supports("numpy", lookup.with_codebook(range(256)), operation)
+    if operation not in unused:
+        with pytest.raises(CodebookError, match=f"{operation} on numpy: .* codebook of 256 floats"):
+            capability.require(NUMPY, lookup, operation)
+
+
+def test_an_unknown_operation_is_refused_with_those_that_exist():
+    with pytest.raises(UnsupportedSchemeError, match="one of quantize, dequantize"):
+        capability.supports("numpy", nvfp4(), "quantise")
+
+
+def test_a_misspelled_scheme_is_not_a_question_of_support():
+    with pytest.raises(SchemeError, match="did you mean 'nvfp4'"):
+        capability.supports("numpy", "nvpf4")
+
+
+# Refusals of a row.
+
+
+def test_a_row_refuses_what_it_says_and_the_verdict_gives_the_same_reason():
+    row = row_that_refuses(value=frozenset({"e2m1"}), operation=frozenset({"quantize"}))
+    with pytest.raises(UnsupportedSchemeError) as raised:
+        capability.require(row, nvfp4(), "quantize")
+    message = str(raised.value)
+    for part in ("quantize", "slow_library", "nvfp4", "a faster library", "use numpy"):
+        assert part in message
+    capability.require(row, nvfp4(), "dequantize")
+    capability.require(row, scheme("int8/row"), "quantize")
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("operation", "quantize"),
+        ("value", "e2m1"),
+        ("scale", "ue4m3"),
+        ("mode", "symmetric"),
+        ("store", "packed_native"),
+    ],
+)
+def test_each_part_of_a_refusal_narrows_it(part, name):
+    assert Refusal(requires="", instead="").applies("quantize", nvfp4())
+    assert Refusal(requires="", instead="", **{part: frozenset({name})}).applies(
+        "quantize", nvfp4()
+    )
+    other = Refusal(requires="", instead="", **{part: frozenset({"another"})})
+    assert not other.applies("quantize", nvfp4())
+
+
+def test_a_refusal_by_scale_does_not_concern_operations_without_scales():
+    refusal = Refusal(requires="", instead="", scale=frozenset({"ue4m3"}))
+    assert refusal.applies("quantize", nvfp4())
+    assert not refusal.applies("pack", nvfp4())
+
+
+# The table.
+
+
+def test_the_table_lists_every_combination_once():
+    rows = capability.capabilities()
+    whole = len(QuantValue) * len(ScaleDtype) * len(StoreKind) * len(QuantMode)
+    counts = {name: sum(row.operation == name for row in rows) for name in OPERATIONS}
+    for name in OPERATIONS:
+        if name in {"encode", "decode"}:
+            assert counts[name] == len(FORMATS)
+        elif name in {"pack", "unpack"}:
+            assert counts[name] == len(QuantValue) * len(StoreKind)
+        else:
+            assert counts[name] == whole
+    assert len({row[:5] for row in rows}) == len(rows)
+
+
+def test_numpy_refuses_only_what_no_scheme_can_be():
+    for row in capability.capabilities("numpy"):
+        kind = FORMATS[row.value].kind
+        meaningless = (row.mode == "symmetric" and kind is Kind.FIELD) or (
+            row.mode == "lookup" and kind is Kind.MINIFLOAT
+        )
+        assert row.ok != meaningless
+        assert bool(row.reason) == meaningless
+
+
+def test_the_table_shows_the_refusals_of_its_row(monkeypatch):
+    row = row_that_refuses(store=frozenset({"packed_u32"}))
+    monkeypatch.setattr(namespaces, "profile_named", lambda name: row)
+    rows = capability.capabilities("slow_library")
+    refused = [cell for cell in rows if not cell.ok and "a faster library" in cell.reason]
+    assert refused
+    assert {cell.store for cell in refused} == {"packed_u32"}
+    assert {cell.operation for cell in refused} == set(OPERATIONS) - {"encode", "decode"}
+
+
+# Which library.
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.zeros(3),
+        np.zeros(()),
+        np.float32(1),
+        np.zeros(3).view(np.recarray),
+        np.broadcast_to(np.float32(1), (2, 3)),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_numpy_arrays_and_scalars_belong_to_numpy(x):
+    assert namespaces.profile_of(x) is NUMPY
+
+
+@pytest.mark.parametrize("x", [[1.0], 1.0, None, "numpy", b"", (1,), {}, memoryview(b"ab"), np])
+def test_what_is_no_array_is_refused_by_its_type(x):
+    with pytest.raises(ArrayTypeError, match=rf"\(numpy\), got {type(x).__name__}; convert it"):
+        namespaces.profile_of(x)
+
+
+def test_a_mask_is_not_lost_in_silence():
+    with pytest.raises(ArrayTypeError, match="filled"):
+        namespaces.profile_of(np.ma.masked_array([1.0, 2.0], [True, False]))
+
+
+def test_an_array_of_a_library_without_a_row_is_refused_by_the_name_of_the_library(monkeypatch):
+    # A stand-in for torch, which is recognised only when the caller has imported it.
+    torch = types.ModuleType("torch")
+    torch.Tensor = type("Tensor", (), {"__module__": "torch"})
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(
+        UnsupportedSchemeError, match=r"got one of torch; .* x\.numpy\(force=True\)"
+    ):
+        namespaces.profile_of(torch.Tensor())
+    assert "torch" in capability.supports(torch.Tensor(), nvfp4()).reason
+
+
+def test_an_array_of_a_library_that_nobody_knows_is_refused_by_its_module():
+    class Array:
+        __module__ = "someones_arrays"
+
+        def __array_namespace__(self, api_version=None):
+            return None
+
+    with pytest.raises(UnsupportedSchemeError, match="got one of someones_arrays"):
+        namespaces.profile_of(Array())
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "dask", "cupy", "sparse", "mlx", "nonesuch"])
+def test_a_library_without_a_row_is_a_no_with_a_reason(name):
+    verdict = capability.supports(name, nvfp4())
+    assert not verdict
+    assert f"requires an array of numpy, got one of {name}" in verdict.reason
+    with pytest.raises(UnsupportedSchemeError, match=name):
+        capability.capabilities(name)
+
+
+def test_asking_what_an_object_is_imports_no_library():
+    before = set(sys.modules)
+    with pytest.raises(ArrayTypeError):
+        namespaces.profile_of(object())
+    assert set(sys.modules) == before
