@@ -139,7 +139,9 @@ def _overflow_code(row: Format, overflow: str, nan: int | None) -> int | None:
 def _nan_code(row: Format, nan: int | None, is_nan: npt.NDArray[np.bool_]) -> int | None:
     """Code of NaN, or None where there is no NaN to encode."""
     if nan is not None and not 0 <= nan <= row.code_mask:
-        raise CodeError(f"nan requires a code from 0 to {row.code_mask:#x} of {row.name}, got {nan!r}")
+        raise CodeError(
+            f"nan requires a code from 0 to {row.code_mask:#x} of {row.name}, got {nan!r}"
+        )
     if not is_nan.any():
         return None
     code = row.nan_code if nan is None else nan
@@ -227,7 +229,7 @@ def _checked(codes: Array, row: Format, *, signed: bool) -> Array:
     array = np.asarray(codes)
     if array.dtype.kind not in "iu":
         raise ArrayTypeError(
-            f"codes requires an array of integers, got {array.dtype}; encode() makes codes of floats"
+            f"codes requires an array of integers, got {array.dtype}; encode() makes them"
         )
     low, high = (
         (-(1 << (row.bits - 1)), (1 << (row.bits - 1)) - 1) if signed else (0, row.code_mask)
@@ -362,7 +364,7 @@ def unpack_fields(
         length = 1
     if -(-length // per_word) != count:
         raise LayoutError(
-            f"extent requires a number of codes that fills {count} words of {per_word}, got {extent}"
+            f"extent requires as many codes as fill {count} words of {per_word}, got {extent}"
         )
     fields = np.empty((*lines.shape[:-1], count * per_word), np.uint8)
     if fields.size:

@@ -18,9 +18,9 @@ from arrayq.scheme import QuantScheme
 
 __all__ = ["Cut", "Lines", "Plan", "collapse", "plan"]
 
-# Elements of one box: its float32 values (128 KB) stay in the second-level cache between the
+# Elements of one box: its float32 values (64 KB) stay in the second-level cache between the
 # pass that measures and the pass that encodes.
-BOX_ELEMENTS = 32768
+BOX_ELEMENTS = 16384
 # A box narrower than this would waste the cache lines that its lines touch.
 BOX_COLUMNS = 64
 
@@ -81,9 +81,7 @@ class Plan:
 
 
 @lru_cache(maxsize=4096)
-def plan(
-    scheme: QuantScheme, shape: tuple[int, ...], block_offset: tuple[int, ...] = ()
-) -> Plan:
+def plan(scheme: QuantScheme, shape: tuple[int, ...], block_offset: tuple[int, ...] = ()) -> Plan:
     """Lay out an array of a shape under a scheme.
 
     Parameters
@@ -139,7 +137,7 @@ def plan(
     if store.is_packed:
         if ndim and store.dim >= ndim:
             raise LayoutError(
-                f"store {store} requires an array with more than {store.dim} axes, got shape {shape}"
+                f"store {store} requires more than {store.dim} axes, got shape {shape}"
             )
         if ndim:
             packed_axis = ndim - 1 - store.dim

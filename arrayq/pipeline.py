@@ -163,16 +163,16 @@ def dequantize(
         `out` has another shape or dtype, or cannot be written.
     """
     if not isinstance(q, QuantizedArray):
-        raise ArrayTypeError(f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first")
+        raise ArrayTypeError(
+            f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
+        )
     threads = resolve_threads(threads)
     if out is None:
         out = np.empty(q.shape, _float_dtype("float32" if dtype is None else dtype))
         target = out
     else:
         target = _writable(out, q.shape, dtype)
-    host.dequantize(
-        host.Stored(q.data, q.scale_data, q.tensor_scale), q.plan, target, threads
-    )
+    host.dequantize(host.Stored(q.data, q.scale_data, q.tensor_scale), q.plan, target, threads)
     return out
 
 
@@ -240,9 +240,7 @@ def fake_quantize(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, QParamsError, NonFiniteError
         As :func:`quantize` does.
     """
-    q = quantize(
-        x, scheme, qparams=qparams, method=method, nonfinite=nonfinite, threads=threads
-    )
+    q = quantize(x, scheme, qparams=qparams, method=method, nonfinite=nonfinite, threads=threads)
     return dequantize(q, dtype=np.asarray(x).dtype.newbyteorder("="), threads=threads)
 
 
@@ -276,15 +274,19 @@ def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calib
 def _reused(out: QuantizedArray, layout: Plan) -> host.Stored:
     """Stored parts of an array that is to be overwritten."""
     if not isinstance(out, QuantizedArray) or out.plan != layout:
-        got = out.plan if isinstance(out, QuantizedArray) else None
+        got = type(out).__name__
+        if isinstance(out, QuantizedArray):
+            got = f"shape {out.shape} and scheme {out.scheme}"
         raise LayoutError(
-            f"out requires a QuantizedArray of shape {layout.shape} and scheme {layout.scheme}, got "
-            + (f"shape {got.shape} and scheme {got.scheme}" if got else type(out).__name__)
+            f"out requires a QuantizedArray of shape {layout.shape} and scheme {layout.scheme}, "
+            f"got {got}"
         )
     for name in ("data", "scale_data", "tensor_scale"):
         part = getattr(out, name)
         if part is not None and not (part.flags.c_contiguous and part.flags.writeable):
-            raise LayoutError(f"out requires writable C-contiguous memory, got {name} without; copy it")
+            raise LayoutError(
+                f"out requires writable C-contiguous memory, got {name} without; copy it"
+            )
     return host.Stored(out.data, out.scale_data, out.tensor_scale)
 
 
@@ -300,7 +302,7 @@ def _float_dtype(dtype: Any) -> np.dtype[Any]:
             ) from error
         dtype = ml_dtypes.bfloat16
     try:
-        resolved = np.dtype(dtype)
+        resolved: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise ArrayTypeError(f"dtype requires {_FLOATS}, got {dtype!r}") from error
     if resolved.name not in host.ELEMENT_KINDS or not resolved.isnative:
@@ -320,8 +322,12 @@ def _writable(out: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     if out.shape != shape or not out.flags.writeable:
         state = "" if out.flags.writeable else " read-only"
         raise LayoutError(f"out requires a writable array of shape {shape}, got{state} {out.shape}")
-    if out.size and any(stride == 0 and length > 1 for stride, length in zip(out.strides, shape, strict=True)):
-        raise LayoutError("out requires an array whose elements do not overlap, got a broadcast one")
+    if out.size and any(
+        stride == 0 and length > 1 for stride, length in zip(out.strides, shape, strict=True)
+    ):
+        raise LayoutError(
+            "out requires an array whose elements do not overlap, got a broadcast one"
+        )
     return out.view(np.ndarray)
 
 

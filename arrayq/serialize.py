@@ -40,7 +40,9 @@ def to_bytes(q: QuantizedArray) -> bytes:
         The array starts inside a block, which these bytes cannot say.
     """
     if not isinstance(q, QuantizedArray):
-        raise ArrayTypeError(f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first")
+        raise ArrayTypeError(
+            f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
+        )
     if any(q.block_offset):
         raise LayoutError(
             f"to_bytes requires an array that starts on a block boundary, got block_offset "

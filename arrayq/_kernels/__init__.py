@@ -21,7 +21,7 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +47,7 @@ class Kernels:
     elements: Any
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(level: str) -> Kernels:
     """Load the kernels of one level."""
     modules: list[ModuleType] = [

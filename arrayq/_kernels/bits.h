@@ -38,6 +38,8 @@ static inline void aq_store_u16(char *p, uint16_t x) { memcpy(p, &x, 2); }
 static inline uint32_t aq_load_u32(const uint8_t *p) { uint32_t x; memcpy(&x, p, 4); return x; }
 static inline void aq_store_u32(uint8_t *p, uint32_t x) { memcpy(p, &x, 4); }
 
+static inline void aq_prefetch(const char *p) { __builtin_prefetch(p, 0, 2); }
+
 /* Exact widening of a float16: subnormals through an exact difference of two normal float32. */
 static inline float aq_widen_f16(uint32_t h) {
     uint32_t magnitude = h & 0x7fff, sign = (h & 0x8000) << 16;

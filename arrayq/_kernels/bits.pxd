@@ -28,6 +28,7 @@ cdef extern from "bits.h" nogil:
     void aq_store_u16(char*, uint16_t) noexcept
     uint32_t aq_load_u32(const uint8_t*) noexcept
     void aq_store_u32(uint8_t*, uint32_t) noexcept
+    void aq_prefetch(const char*) noexcept
     float aq_widen_f16(uint32_t) noexcept
     float aq_widen_bf16(uint32_t) noexcept
     uint16_t aq_narrow_f16(float) noexcept

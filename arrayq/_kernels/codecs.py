@@ -6,6 +6,7 @@ codebook, reach them as the arguments built here.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -114,7 +115,7 @@ def nearest_edges(values: tuple[float, ...]) -> tuple[list[float], list[int]]:
     """
     places = sorted({value: code for code, value in reversed(list(enumerate(values)))}.items())
     edges = []
-    for (lower, _), (upper, _) in zip(places, places[1:], strict=False):
+    for (lower, _), (upper, _) in itertools.pairwise(places):
         midpoint = (Fraction(lower) + Fraction(upper)) / 2
         edge = np.float32(float(midpoint))
         if Fraction(float(edge)) > midpoint:

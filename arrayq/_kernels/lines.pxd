@@ -11,7 +11,7 @@ from libc.string cimport memset
 from arrayq._kernels.bits cimport (
     aq_bytes, aq_const_floats, aq_floats, aq_load_f32, aq_load_f32_swapped, aq_load_f64,
     aq_load_f64_swapped, aq_load_u16, aq_load_u16_swapped, aq_narrow_bf16, aq_narrow_f16,
-    aq_store_f32, aq_store_f64, aq_store_u16, aq_widen_bf16, aq_widen_f16,
+    aq_prefetch, aq_store_f32, aq_store_f64, aq_store_u16, aq_widen_bf16, aq_widen_f16,
 )
 
 cdef enum:
@@ -138,6 +138,13 @@ cdef inline int64_t tile_length(Geometry* g) noexcept nogil:
     else:
         step = words
     return TILE // step * step
+
+
+cdef inline void prefetch(const char* source, int64_t bytes) noexcept nogil:
+    """Ask for memory that the next box will read; addresses beyond the array do no harm."""
+    cdef int64_t i
+    for i in range(0, bytes, 64):
+        aq_prefetch(source + i)
 
 
 cdef inline const float* load_tile(

@@ -22,7 +22,7 @@ cdef inline void pack_words(
     cdef aq_bytes out = packed
     cdef int64_t i, k
     cdef uint32_t word
-    if bits == 8:
+    if bits == 8 or (codes_per_word == 1 and word_bytes == 1):
         memcpy(packed, source, words * word_bytes)
     elif bits == 4:
         for i in range(words * word_bytes):
@@ -55,6 +55,9 @@ cdef inline void unpack_words(
     cdef uint32_t word, mask = (<uint32_t>1 << bits) - 1
     if bits == 8:
         memcpy(unpacked, source, n)
+    elif codes_per_word == 1 and word_bytes == 1:
+        for i in range(n):
+            codes[i] = packed[i] & mask
     elif bits == 4:
         for i in range(words * word_bytes):
             codes[2 * i] = packed[i] & 15

@@ -12,7 +12,7 @@ from arrayq._kernels.encode cimport (
 )
 from arrayq._kernels.lines cimport (
     FLOAT32, MAX_AXES, GEOMETRY_ROWS, TILE, TILE_MARGIN, Box, ElementKind, Geometry, count_boxes,
-    load_tile, locate_box, next_line, read_geometry, tile_length,
+    load_tile, locate_box, next_line, prefetch, read_geometry, tile_length,
 )
 from arrayq._kernels.pack cimport merge_into_words, pack_words
 from arrayq._kernels.ranges cimport (
@@ -221,6 +221,8 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
                 scratch.scales + row * box.columns + column // block - box.first_column // block
             )
             i = column % block
+            if job.phases & MEASURE and job.direct:
+                prefetch(line + (column + g.chunk) * stride, length * stride)
             divide_by_blocks(x, length, i, block, divisors, quotients)
             target = &codes[0]
             if g.packed < 0:

@@ -106,8 +106,8 @@ cdef inline int32_t widen_finite_ranges(
     cdef int32_t largest, seen, seen_anywhere = 0
     while n > 0:
         taken = min(block - first, n)
-        largest = largest_finite_magnitude(x, taken)
         seen = largest_magnitude(x, taken)
+        largest = seen if seen < INFINITY_BITS else largest_finite_magnitude(x, taken)
         if largest > 0:
             ranges[k] = largest if largest > ranges[k] else ranges[k]
         elif seen >= INFINITY_BITS and ranges[k] == 0:

@@ -188,7 +188,7 @@ def read_tensor(reader: SafetensorsReader, tensor: StoredTensor) -> QuantizedArr
     parts = {name.removeprefix(tensor.name): reader.raw(name) for name, _, _ in tensor.parts()}
     scheme, shape = tensor.scheme, tensor.quantized_shape
     try:
-        return QuantizedArray(
+        q = QuantizedArray(
             parts[_DATA],
             parts[_SCALE],
             scheme,
@@ -198,6 +198,10 @@ def read_tensor(reader: SafetensorsReader, tensor: StoredTensor) -> QuantizedArr
         )
     except (QParamsError, LayoutError, CodeError) as error:
         _fail(reader, f"tensor {tensor.name!r} is damaged ({error})")
+    bits = q.scale_data[np.isnan(q.scale)]
+    if bits.dtype.kind == "u" and (bits != scheme.scale_dtype.format.nan_code).any():
+        _fail(reader, f"tensor {tensor.name!r} is damaged (a scale is no {scheme.scale_dtype})")
+    return q
 
 
 def write_tensor(writer: SafetensorsWriter, tensor: StoredTensor, q: QuantizedArray) -> None:

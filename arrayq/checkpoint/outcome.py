@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from arrayq.report.metrics import Metrics
 
-__all__ = ["FileOutcome", "TensorOutcome"]
+__all__ = ["FileOutcome", "TensorOutcome", "count_reasons"]
+
+
+def count_reasons(reasons: Iterable[str | None]) -> dict[str, int]:
+    """Return how often each reason to keep a tensor occurs, the most frequent first."""
+    counted = Counter(reason for reason in reasons if reason is not None)
+    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class FileOutcome:
     @property
     def kept_by_reason(self) -> dict[str, int]:
         """How many tensors were kept, by reason, the most frequent first."""
-        return dict(Counter(tensor.kept or "" for tensor in self.kept).most_common())
+        return count_reasons(tensor.kept for tensor in self.tensors)
 
     @cached_property
     def metrics(self) -> Metrics:

@@ -24,10 +24,11 @@ def main() -> None:
     try:
         from arrayq.cli.app import run
     except ModuleNotFoundError as error:
-        if error.name not in _NEEDED:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _NEEDED:
             raise
         sys.exit(
-            f"arrayq: error: the command line requires {' and '.join(_NEEDED)}, and {error.name}"
+            f"arrayq: error: the command line requires {' and '.join(_NEEDED)}, and {missing}"
             " is not installed; run: pip install 'arrayq[cli]'"
         )
     run()

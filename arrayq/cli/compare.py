@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import click
 
 from arrayq.checkpoint import TensorComparison, compare_file
+from arrayq.checkpoint.outcome import count_reasons
 from arrayq.cli import console
 from arrayq.cli.console import kept_text
 from arrayq.cli.options import (
@@ -68,7 +68,7 @@ def compare(
             )
         )
     judged = [tensor for tensor in compared if tensor.kept is None]
-    kept = Counter(tensor.kept for tensor in compared if tensor.kept is not None)
+    kept = count_reasons(tensor.kept for tensor in compared)
     totals = [
         sum((tensor.metrics[which] for tensor in judged), Metrics())
         for which in range(len(schemes))
@@ -79,7 +79,7 @@ def compare(
                 "file": file,
                 "schemes": list(schemes),
                 "tensors_quantized": len(judged),
-                "tensors_kept": kept.total(),
+                "tensors_kept": len(compared) - len(judged),
                 "tensors": [_record(tensor, schemes) for tensor in compared],
                 "total": _by_scheme(totals, schemes),
                 "extremes": _extremes(judged, schemes),
@@ -91,7 +91,7 @@ def compare(
         click.echo()
         console.print_table(_extremes_table(judged, schemes))
         click.echo()
-    click.echo(f"tensors quantized: {len(judged):,}; kept: {kept_text(dict(kept.most_common()))}")
+    click.echo(f"tensors quantized: {len(judged):,}; kept: {kept_text(kept)}")
 
 
 def _figures_table(

@@ -43,6 +43,7 @@ def dequantize(file: str, output: str, dtype: str, threads: int | None, as_json:
             ("bytes before", f"{outcome.bytes_before:,}"),
             ("bytes after", f"{outcome.bytes_after:,}"),
         )
-        console.print_table(Table(("dequantized", console.printable(output)), rows))
+        headings = ("dequantized", console.printable(output))
+        console.print_table(Table(headings, rows, text_columns=2))
     if outcome.overflowed:
         console.warn(f"{outcome.overflowed:,} values are too large for {dtype} and became infinite")

@@ -81,7 +81,7 @@ def _closing_table(outcome: FileOutcome, scheme: str) -> Table:
     ]
     if outcome.converted:  # else there is no error to speak of
         rows += _error_rows(outcome)
-    return Table(("quantized", console.printable(outcome.target)), tuple(rows))
+    return Table(("quantized", console.printable(outcome.target)), tuple(rows), text_columns=2)
 
 
 def _error_rows(outcome: FileOutcome) -> list[tuple[str, str]]:

@@ -132,7 +132,8 @@ def test_case_10_lookups_saturate_at_the_ends_of_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spelling", "saturated"), [("q4f/32:f32", 3), ("q4s/32:f32", 0), ("q8f/32:f32", 3), ("int8/32:f32", 0)]
+    ("spelling", "saturated"),
+    [("q4f/32:f32", 3), ("q4s/32:f32", 0), ("q8f/32:f32", 3), ("int8/32:f32", 0)],
 )
 def test_case_10_the_report_counts_what_saturated(spelling: str, saturated: int) -> None:
     # Full-range integers clip the positive end of a block: 7 / (7 / 7.5) = 7.5, away to 8.

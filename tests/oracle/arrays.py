@@ -162,9 +162,10 @@ def encode_with(
 
     An infinity has the largest code of its sign under every scale but NaN.
     """
-    zero = np.where(np.isinf(floats), floats, np.copysign(np.float32(0), floats))
+    zero = np.copysign(np.float32(0), floats)
     usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
     v = np.where(scale == 0, zero, divide(floats, usable))
+    v = np.where(np.isinf(floats), floats, v)
     v = np.where(np.isnan(scale), np.float32(0), v)
     if spec.table is not None:
         return nearest_entry(v, spec.table)
