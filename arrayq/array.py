@@ -105,6 +105,12 @@ class QuantizedArray:
                 f"scale_data requires {scheme.scale_dtype.stored_dtype} for {scheme.scale_dtype} "
                 f"scales, got {scale_data.dtype}; give numbers to QParams instead"
             )
+        largest = scheme.scale_dtype.format.code_mask
+        if scale_data.dtype != np.float32 and (scale_data > largest).any():
+            raise QParamsError(
+                f"scale_data requires codes of at most {largest:#x} for {scheme.scale_dtype} "
+                f"scales, got {int(scale_data.max()):#x}; a scale has no sign"
+            )
         qparams = validate(
             QParams(bits_to_scale(scale_data, scheme.scale_dtype), tensor_scale, zero_point),
             scheme,

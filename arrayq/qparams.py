@@ -101,10 +101,12 @@ def validate(
             f"{scale.shape}; give one scale for each block"
         )
     _check_scale(scale, scheme.scale_dtype, allow_nan=allow_nan)
+    tensor_scale = _tensor_scale(qparams.tensor_scale, scheme)
+    _check_product(scale, tensor_scale)
     return QParams(
         # Adding zero turns -0.0, which means the same but has no code in UE4M3, into 0.0.
         scale=scale + np.float32(0),
-        tensor_scale=_tensor_scale(qparams.tensor_scale, scheme),
+        tensor_scale=tensor_scale,
         codebook=_codebook(qparams.codebook, scheme),
     )
 
@@ -161,6 +163,19 @@ def _check_scale(scale: Float32Array, dtype: ScaleDtype, *, allow_nan: bool) -> 
             raise QParamsError(
                 f"scale requires numbers {requirement}, got {_first(scale, faulty)}; {advice}"
             )
+
+
+def _check_product(scale: Float32Array, tensor_scale: Float32Array | None) -> None:
+    """Raise QParamsError where two levels multiply to infinity: a code of zero would be NaN."""
+    if tensor_scale is None or not scale.size:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        infinite = np.isinf(scale * tensor_scale)
+    if infinite.any():
+        raise QParamsError(
+            "tensor_scale requires products with the block scales that float32 can hold, got "
+            f"{float(tensor_scale)!r} beside a scale of {_first(scale, infinite)}"
+        )
 
 
 def _tensor_scale(given: object, scheme: QuantScheme) -> Float32Array | None:

@@ -59,6 +59,18 @@ def tables(draw: st.DrawFn, bits: int) -> tuple[float, ...]:
 
 
 @st.composite
+def large_shapes(draw: st.DrawFn) -> tuple[int, ...]:
+    """Draw a shape of more elements than the kernels take at once, no length round."""
+    around = draw(st.integers(50_000, 150_000))
+    rank = draw(st.integers(1, 3))
+    leading = draw(
+        st.lists(st.sampled_from([3, 7, 19, 50, 129]), min_size=rank - 1, max_size=rank - 1)
+    )
+    shape = [*leading, max(1, around // math.prod(leading))]
+    return tuple(draw(st.permutations(shape)))
+
+
+@st.composite
 def specs(draw: st.DrawFn, ndim: int) -> oracle.Spec:
     """Draw a scheme that fits arrays of a rank."""
     value = draw(st.sampled_from(VALUES))
@@ -153,7 +165,7 @@ def finite_in(dtype: Any, x: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
 
 @st.composite
 def dense_arrays(draw: st.DrawFn, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """Draw a contiguous array of finite numbers, now and then with runs of zeros."""
+    """Draw a contiguous array of finite numbers, now and then with a run of zeros."""
     rng = np.random.default_rng(draw(seeds))
     n = math.prod(shape)
     x = FILLS[draw(st.sampled_from(sorted(FILLS)))](rng, n)
@@ -200,8 +212,10 @@ def relaid(draw: st.DrawFn, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[npt.NDArray[Any], oracle.Spec]:
+def problems(
+    draw: st.DrawFn, of: st.SearchStrategy[tuple[int, ...]] | None = None
+) -> tuple[npt.NDArray[Any], oracle.Spec]:
     """Draw an array and a scheme for it."""
-    shape = draw(shapes())
+    shape = draw(shapes() if of is None else of)
     spec = draw(specs(len(shape)))
     return draw(relaid(draw(dense_arrays(shape)))), spec

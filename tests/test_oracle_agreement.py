@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.scales import largest_scale, round_nearest, smallest_scale
-from scheme_drawing import dense_arrays, problems, scheme_of, seeds, shapes, specs
+from scheme_drawing import dense_arrays, large_shapes, problems, scheme_of, seeds, shapes, specs
 
 import arrayq as aq
 
@@ -52,6 +52,27 @@ def assert_is(q: aq.QuantizedArray, expected: oracle.Encoded) -> None:
 @given(problems(), st.integers(1, 4))
 def test_quantize_stores_what_the_oracle_stores(problem: Problem, threads: int) -> None:
     x, spec = problem
+    assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
+
+
+@settings(max_examples=max(settings.default.max_examples // 4, 1))
+@given(problems(large_shapes()), st.integers(1, 8))
+def test_arrays_larger_than_any_cache_are_cut_without_a_seam(
+    problem: Problem, threads: int
+) -> None:
+    x, spec = problem
+    assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 7])
+@pytest.mark.parametrize("block", [(3, 1), (5, 2), (8, 1), (9, -1)])
+@pytest.mark.parametrize(("value", "store"), [("q4s", "packed_native"), ("u5", "packed_u32")])
+def test_words_that_straddle_blocks_are_shared_out_among_threads(
+    value: str, store: str, block: tuple[int, ...], threads: int
+) -> None:
+    x = np.random.default_rng(5).standard_normal((108, 20)).astype(np.float32)
+    table = tuple(np.linspace(-1, 1, 32, dtype=np.float32).tolist()) if value == "u5" else None
+    spec = oracle.Spec(value, table, store, 1, block)
     assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
 
 

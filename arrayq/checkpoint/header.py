@@ -36,7 +36,7 @@ MAX_HEADER_BYTES = 100_000_000
 
 _METADATA_KEY = "__metadata__"
 _MAX_AXES = 64
-_MAX_ELEMENTS = 2**63 - 1
+_MAX_BYTES = 2**63 - 1
 _ALIGNMENT = 8
 
 
@@ -199,7 +199,8 @@ def _parse_entry(name: str, fields: Any, file: str) -> TensorEntry:
         _fail(file, f"tensor {name!r} must have a shape of non-negative integers, got {shape!r}")
     if len(shape) > _MAX_AXES:
         _fail(file, f"tensor {name!r} has {len(shape)} axes; at most {_MAX_AXES} can be read")
-    if math.prod(max(extent, 1) for extent in shape) > _MAX_ELEMENTS:
+    # Extents of 0 do not help: no array library can have the other ones either.
+    if math.prod(max(extent, 1) for extent in shape) * dtype.bits // 8 > _MAX_BYTES:
         _fail(file, f"tensor {name!r} has a shape too large for any machine: {shape}")
     if (
         not isinstance(offsets, list)

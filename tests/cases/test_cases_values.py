@@ -104,6 +104,20 @@ def test_case_09_saturate_makes_an_infinity_the_largest_code_of_its_sign(name: s
         aq.quantize(np.float32([np.nan, 1.0]), native(name), nonfinite="saturate")
 
 
+@pytest.mark.parametrize("tensor_from", ["block_scales", "amax"])
+@pytest.mark.parametrize("dtype", ["f16", "ue4m3"])
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_case_09_infinities_keep_their_sign_when_nothing_else_is_there(
+    name: str, dtype: str, tensor_from: str
+) -> None:
+    x = np.array([np.inf, -np.inf, 0.0, 0.0], np.float32)
+    scheme = native(name).per_block([4], dtype).per_tensor()
+    q = aq.quantize(x, scheme.with_numerics(tensor_from=tensor_from), nonfinite="saturate")
+    row = format_of(name)
+    got = oracle.decode_codes(np.asarray(q.codes()).astype(np.int64), name)
+    np.testing.assert_array_equal(got, np.float32([row.qmax, row.qmin, 0, 0]))
+
+
 @pytest.mark.parametrize("dtype", SCALE_FORMATS)
 def test_case_09_a_block_of_infinities_alone_takes_the_smallest_scale(dtype: str) -> None:
     x = np.array([np.inf, -np.inf, 0.0], np.float32)

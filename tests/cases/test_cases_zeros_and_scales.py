@@ -95,6 +95,14 @@ def test_case_01_zeros_keep_their_sign_where_the_format_has_one(name: str) -> No
     np.testing.assert_array_equal(signs, [False, has_negative_zero] * 2)
 
 
+def test_case_01_the_floor_rule_stores_byte_0_for_zeros_whatever_the_table() -> None:
+    table = [-0.003, 0.0, 0.001, 0.002]
+    scheme = aq.QuantScheme(value="u2", store="native", mode="lookup", codebook=table)
+    scheme = scheme.per_block([2], "ue8m0").with_numerics(scale_from="floor")
+    q = aq.quantize(np.float32([0, 0, 3e38, -3e38]), scheme)
+    np.testing.assert_array_equal(q.scale_data, [0, 254])
+
+
 @pytest.mark.parametrize("spelling", ["nvfp4", "mxfp4", "mxfp8", "nf4/64", "ternary", "int4/row"])
 def test_case_01_every_preset_gives_zeros_back(spelling: str) -> None:
     q = aq.quantize(np.zeros((3, 70), np.float32), spelling)

@@ -62,6 +62,10 @@ FAULTS = {
         build({"a": {"dtype": "U8", "shape": [0, 2**63], "data_offsets": [0, 0]}}, b""),
         "too large for any machine",
     ),
+    "too many bytes times zero": (
+        build({"a": {"dtype": "F64", "shape": [2**61, 0], "data_offsets": [0, 0]}}, b""),
+        "too large for any machine",
+    ),
     "one offset": (one_with(data_offsets=[0]), "must have data_offsets"),
     "offsets swapped": (one_with(data_offsets=[4, 0]), "0 <= begin <= end, got \\[4, 0\\]"),
     "negative offset": (one_with(data_offsets=[-4, 0]), "0 <= begin <= end"),

@@ -271,8 +271,9 @@ def nearest_entry(v: Any, table: tuple[float, ...]) -> Codes:
     lowest_index = [table.index(entry) for entry in entries]
     points = [(Fraction(a) + Fraction(b)) / 2 for a, b in itertools.pairwise(entries)]
     values = np.asarray(v, np.float64)
-    found = [_entry(value, points) for value in values.ravel().tolist()]
-    return np.array([lowest_index[k] for k in found], np.int64).reshape(values.shape)
+    distinct, where = np.unique(values, return_inverse=True)
+    found = [lowest_index[_entry(value, points)] for value in distinct.tolist()]
+    return np.array(found, np.int64)[where].reshape(values.shape)
 
 
 def _entry(value: float, points: list[Fraction]) -> int:

@@ -146,11 +146,11 @@ def two_level_scales(
     ranges: Sequence[float], amax: float, level: Level
 ) -> tuple[float, list[float]]:
     """Return the tensor scale and the stored block scales that are relative to it."""
-    raw = [raw_scale(r, divisor(level)) for r in ranges]
+    raw = [float(r) for r in divide(np.array(ranges, np.float32), divisor(level))]
     if level.tensor_from == "amax":
         tensor = _tensor_scale_from_amax(amax, level)
     else:
-        largest = max(raw, default=0.0)
+        largest = min(max(raw, default=0.0), largest_scale("f32"))
         tensor = max(raw_scale(largest, largest_scale(level.dtype)), FLOAT32_SMALLEST_NORMAL)
     stored = []
     for block, scale in zip(ranges, raw, strict=True):

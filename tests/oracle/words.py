@@ -25,14 +25,15 @@ def pack_fields(
     """Return the words that hold unsigned fields; unused fields and bits are zero."""
     if store == "native":
         return codes.astype(np.uint64)
+    if not codes.ndim:
+        return codes.astype(np.uint64)
     per_word = WORD_BITS[store] // bits
-    words = np.zeros(packed_shape(codes.shape, bits, store, dim), np.uint64)
     axis = codes.ndim - 1 - dim
-    for index in np.ndindex(codes.shape):
-        where, field = list(index), 0
-        if index:
-            where[axis], field = divmod(index[axis], per_word)
-        words[tuple(where)] |= np.uint64(int(codes[index]) << (field * bits))
+    words = np.zeros(packed_shape(codes.shape, bits, store, dim), np.uint64)
+    fields, lines = np.moveaxis(codes.astype(np.uint64), axis, -1), np.moveaxis(words, axis, -1)
+    for field in range(per_word):
+        found = fields[..., field::per_word]
+        lines[..., : found.shape[-1]] |= found << np.uint64(field * bits)
     return words
 
 
