@@ -76,6 +76,19 @@ def test_words_that_straddle_blocks_are_shared_out_among_threads(
     assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (2, 1, 2)])
+def test_magnitudes_are_summed_in_float64_in_c_order(shape: tuple[int, ...], threads: int) -> None:
+    # In C order each 1 is lost to float64's rounding and the mean is a float32 tie, which goes
+    # to even; in another order the ones add up and lift it over the tie.
+    x = np.array([2.0**53, 2.0**29, 1, 1], np.float32).reshape(shape)
+    scheme = aq.QuantScheme().with_value("q2s").with_store("native").per_tensor("f32")
+    in_order = aq.calibrate(x, scheme, "absmean", threads=threads)
+    assert in_order.scale.ravel() == np.float32(2.0**51)
+    backwards = aq.calibrate(np.flip(x), scheme, "absmean", threads=threads)
+    assert backwards.scale.ravel() == np.float32(2.0**51 + 2.0**28)
+
+
 @given(problems(), st.integers(1, 4))
 def test_calibrate_then_quantize_is_quantize(problem: Problem, threads: int) -> None:
     x, spec = problem

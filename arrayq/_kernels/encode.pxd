@@ -89,41 +89,51 @@ cdef inline void read_codec(
     codec.table = &table[0]
 
 
-cdef inline void divisors_of(const float* scales, int64_t n, float* divisors) noexcept nogil:
-    """A scale of zero divides as infinity: every code of its block is then a (signed) zero."""
-    cdef aq_const_floats source = scales
-    cdef aq_floats out = divisors
+cdef inline void divide_block(
+    const float* source, int64_t n, float divisor, float* quotients,
+) noexcept nogil:
+    """`n` elements over one scale. Under a scale of zero every code is a (signed) zero."""
+    cdef aq_const_floats x = source
+    cdef aq_floats out = quotients
     cdef int64_t i
-    for i in range(n):
-        out[i] = source[i] if source[i] != 0 else aq_float(<uint32_t>0x7F800000)
+    if divisor == 0:
+        for i in range(n):
+            out[i] = aq_float(aq_bits(x[i]) & <uint32_t>0x80000000)
+    else:
+        for i in range(n):
+            out[i] = x[i] / divisor
 
 
 cdef inline void divide_by_blocks(
-    const float* source, int64_t n, int64_t first, int64_t block, const float* divisors,
+    const float* source, int64_t n, int64_t first, int64_t block, const float* scales,
     float* quotients,
 ) noexcept nogil:
-    """`n` elements, the first of which is number `first` of its block, over their divisors."""
+    """`n` elements, the first of which is number `first` of its block, over their scales."""
     cdef aq_const_floats x = source
     cdef aq_floats out = quotients
     cdef int64_t i, k = 0, start = 0, taken
-    cdef float divisor
+    cdef float scale, quotient
     if block == 1:
         for i in range(n):
-            out[i] = x[i] / divisors[i]
+            scale = scales[i]
+            quotient = x[i] / scale
+            out[i] = quotient if scale != 0 else aq_float(aq_bits(x[i]) & <uint32_t>0x80000000)
         return
     if first == 0 and block % 16 == 0:
         while n - start >= block:
-            divisor = divisors[k]
-            for taken in range(block // 16):
-                for i in range(16):
-                    out[start + i] = x[start + i] / divisor
-                start += 16
+            scale = scales[k]
+            if scale == 0:
+                divide_block(x + start, block, scale, out + start)
+                start += block
+            else:
+                for taken in range(block // 16):
+                    for i in range(16):
+                        out[start + i] = x[start + i] / scale
+                    start += 16
             k += 1
     while start < n:
-        divisor = divisors[k]
         taken = min(block - first, n - start)
-        for i in range(taken):
-            out[start + i] = x[start + i] / divisor
+        divide_block(x + start, taken, scales[k], out + start)
         start += taken
         first = 0
         k += 1
@@ -211,14 +221,14 @@ cdef inline void encode_tile(
 
 
 cdef inline void clear_nan_blocks(
-    uint8_t* codes, int64_t n, int64_t first, int64_t block, const float* divisors,
+    uint8_t* codes, int64_t n, int64_t first, int64_t block, const float* scales,
     uint8_t zero_code,
 ) noexcept nogil:
     """Blocks whose scale is NaN hold the code of zero."""
     cdef int64_t k = 0, start = 0, taken
     while start < n:
         taken = min(block - first, n - start)
-        if divisors[k] != divisors[k]:
+        if scales[k] != scales[k]:
             memset(codes + start, zero_code, taken)
         start += taken
         first = 0

@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 
 from arrayq._kernels.bits cimport aq_bits, aq_float
 from arrayq._kernels.encode cimport (
-    Codec, check_codec_tables, clear_nan_blocks, divide_by_blocks, divisors_of, encode_tile,
+    Codec, check_codec_tables, clear_nan_blocks, divide_by_blocks, encode_tile,
     read_codec,
 )
 from arrayq._kernels.lines cimport (
@@ -66,10 +66,12 @@ cdef struct Scratch:
 
 
 cdef int64_t _scales_per_box(Geometry* g) noexcept nogil:
+    """Room for the scales of any box. A box may start and end inside a block, so that it touches
+    one block more per axis than its extent alone would say."""
     cdef int axis
     cdef int64_t n = (g.chunk - 1) // g.block[g.lead] + 2
     for axis in range(g.lead):
-        n *= (g.box[axis] - 1) // g.block[axis] + 1
+        n *= (g.box[axis] - 1) // g.block[axis] + 2
     return n
 
 
@@ -184,7 +186,7 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     cdef uint8_t* target
     cdef uint8_t* words
     cdef const float* x
-    cdef const float* divisors
+    cdef const float* scales
     cdef const char* line
     cdef bint along_line = g.packed == g.lead, has_nan = False
     cdef int64_t n = box.rows * box.columns, block = g.block[g.lead]
@@ -194,7 +196,6 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     decode_scales(scratch.stored, n, job.rules.kind, scratch.scales)
     if job.rules.two_level:
         apply_tensor_scale(scratch.scales, n, job.rules.tensor_scale)
-    divisors_of(scratch.scales, n, scratch.scales)
     for i in range(n):
         has_nan |= scratch.scales[i] != scratch.scales[i]
     for axis in range(g.lead):
@@ -217,19 +218,19 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
         while column < box.end_column:
             length = min(tile, box.end_column - column)
             x = load_tile(line + column * stride, stride, length, job.kind, job.swapped, job.direct, buffer)
-            divisors = (
+            scales = (
                 scratch.scales + row * box.columns + column // block - box.first_column // block
             )
             i = column % block
             if job.phases & MEASURE and job.direct:
                 prefetch(line + (column + g.chunk) * stride, length * stride)
-            divide_by_blocks(x, length, i, block, divisors, quotients)
+            divide_by_blocks(x, length, i, block, scales, quotients)
             target = &codes[0]
             if g.packed < 0:
                 target = words + column
             encode_tile(quotients, length, codec, target)
             if has_nan:
-                clear_nan_blocks(target, length, i, block, divisors, codec.zero_code)
+                clear_nan_blocks(target, length, i, block, scales, codec.zero_code)
             if along_line:
                 padded = (length + g.codes_per_word - 1) // g.codes_per_word
                 memset(codes + length, 0, padded * g.codes_per_word - length)

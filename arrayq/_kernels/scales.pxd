@@ -141,7 +141,8 @@ cdef inline void round_scales(
     if rules.rule == POWER_FLOOR:
         for i in range(n):
             power = (ranges[i] >> 23) - rules.largest_exponent
-            codes[i] = <uint8_t>(power if power > 0 else 0)
+            power = power if power < 254 else 254
+            codes[i] = <uint8_t>(power if power > 0 and ranges[i] != 0 else 0)
     elif rules.kind == SCALE_F32:
         memcpy(stored, raw, 4 * n)
     elif rules.kind == SCALE_F16:

@@ -264,6 +264,9 @@ def quantize(
         if policy is not Policy.PROPAGATE and (found if policy is Policy.RAISE else found.refused):
             return found
         stored.tensor_scale[...] = _tensor_scale(largest, plan.scheme)
+        if found and largest == 0 and policy is Policy.SATURATE:
+            # nothing finite but zeros: any scale serves, so long as products with it do not vanish
+            stored.tensor_scale[...] = 1
     tensor_scale = 1.0 if stored.tensor_scale is None else float(stored.tensor_scale)
     phases = Phase.MEASURE
     if not scaled:
