@@ -34,7 +34,7 @@ def encode(
 
     Integers round half away from zero; everything else rounds half to even, UE8M0 half up. The
     keywords are where published casts differ; their source is the table of conventions in
-    :doc:`/numerics`.
+    :doc:`/numerics/minifloats`.
 
     Parameters
     ----------

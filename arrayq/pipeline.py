@@ -101,7 +101,7 @@ def quantize(
     Examples
     --------
     >>> import numpy as np, arrayq as aq
-    >>> q = aq.quantize(np.linspace(-1, 1, 8, dtype=np.float32), "int8/row")
+    >>> q = aq.quantize(np.linspace(-1, 1, 8, dtype=np.float32), "int8/tensor")
     >>> q.codes()
     array([-127,  -91,  -54,  -18,   18,   54,   91,  127], dtype=int8)
     """

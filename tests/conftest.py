@@ -6,9 +6,12 @@ thorough`` draws many and new ones.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Tests are imported by their path, which leaves this folder off the module search path.
@@ -23,3 +26,11 @@ settings.register_profile(
     "thorough", max_examples=3000, deadline=None, suppress_health_check=UNHURRIED
 )
 settings.load_profile("quick")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Run from an empty folder: a Python started in the source tree would import that tree,
+    which is not compiled, instead of the installed package."""
+    with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
+        yield
