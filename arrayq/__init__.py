@@ -37,7 +37,10 @@ from arrayq.numerics import (
     Rounding,
     ScaleFrom,
     ScaleRounding,
+    Scaling,
     TensorFrom,
+    ZeroBlock,
+    ZeroRounding,
 )
 from arrayq.pipeline import calibrate, dequantize, fake_quantize, quantize
 from arrayq.presets import int2, int4, int8, mxfp4, mxfp6, mxfp8, nf4, nvfp4, scheme, ternary
@@ -51,6 +54,9 @@ from arrayq.scheme import (
     QuantStore,
     QuantValue,
     ScaleDtype,
+    ZeroDtype,
+    ZeroKind,
+    ZeroPoint,
 )
 from arrayq.serialize import from_bytes, to_bytes
 
@@ -80,10 +86,16 @@ __all__ = [
     "ScaleDtype",
     "ScaleFrom",
     "ScaleRounding",
+    "Scaling",
     "SchemeError",
     "TensorFrom",
     "UnsupportedSchemeError",
     "Verdict",
+    "ZeroBlock",
+    "ZeroDtype",
+    "ZeroKind",
+    "ZeroPoint",
+    "ZeroRounding",
     "__version__",
     "calibrate",
     "capabilities",

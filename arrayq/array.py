@@ -10,7 +10,7 @@ import numpy.typing as npt
 from arrayq.codes import check_codes, sign_extend, unpack_fields
 from arrayq.errors import LayoutError, QParamsError
 from arrayq.layout import Plan, plan
-from arrayq.qparams import QParams, bits_to_scale, validate
+from arrayq.qparams import QParams, bits_to_scale, bits_to_zero, validate
 from arrayq.scheme import QuantScheme
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class QuantizedArray:
     Invariants, with ``e = block extents`` and ``o = block_offset``::
 
         element[i]  = value(code[i]) * s,  s = f32(scale[(o + i) // e] * tensor_scale)
+                    = (code[i] - z) * s,   z = zero[(o + i) // e]   (affine, kind code)
+                    = f32(code[i] * s) + z                          (affine, kind bias)
         scale.shape = ceil((o + shape) / e)
         data.shape  = shape, the packed axis divided by the codes per word, rounding up
 
@@ -46,8 +48,9 @@ class QuantizedArray:
         Length of the packed axis; by default whole words.
     tensor_scale : float32 ndarray of shape (), optional
         The scale that block scales are relative to; two-level schemes have one, others do not.
-    zero_point : None
-        No scheme has zero points yet.
+    zero_point : ndarray, optional
+        Zero points as stored, one per block, of the grid's shape: int8, uint8, int32, float32,
+        or bits as uint16 (F16, BF16); affine schemes have them, others do not.
     block_offset : tuple of int, optional
         Place of element 0 inside its first block, aligned to the trailing axes.
     nonfinite : {"raise", "propagate"}, optional
@@ -73,7 +76,7 @@ class QuantizedArray:
     scheme: QuantScheme
     extent: int | None
     tensor_scale: npt.NDArray[np.float32] | None
-    zero_point: None
+    zero_point: npt.NDArray[Any] | None
     block_offset: tuple[int, ...]
 
     # lets x @ q and q + x reach this class rather than NumPy's element-wise loops
@@ -87,7 +90,7 @@ class QuantizedArray:
         *,
         extent: int | None = None,
         tensor_scale: npt.NDArray[np.float32] | float | None = None,
-        zero_point: None = None,
+        zero_point: npt.NDArray[Any] | None = None,
         block_offset: tuple[int, ...] | None = None,
         nonfinite: str | None = None,
     ) -> None:
@@ -112,22 +115,29 @@ class QuantizedArray:
                 f"scales, got {int(scale_data.max()):#x}; a scale has no sign"
             )
         qparams = validate(
-            QParams(bits_to_scale(scale_data, scheme.scale_dtype), tensor_scale, zero_point),
+            QParams(
+                bits_to_scale(scale_data, scheme.scale_dtype),
+                tensor_scale,
+                _zero_numbers(zero_point, scheme),
+            ),
             scheme,
             layout.grid,
             allow_nan=nonfinite == "propagate",
         )
         check_codes(data, scheme)
-        self._set(data, scale_data, qparams.tensor_scale, layout)
+        zeros = None if zero_point is None else np.asarray(zero_point)
+        self._set(data, scale_data, zeros, qparams.tensor_scale, layout)
 
     @classmethod
     def _of(cls, stored: Stored, layout: Plan) -> QuantizedArray:
         """Wrap parts that the pipeline made and that need no check."""
         self = cls.__new__(cls)
-        self._set(stored.data, stored.scale_data, stored.tensor_scale, layout)
+        self._set(stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale, layout)
         return self
 
-    def _set(self, data: Any, scale_data: Any, tensor_scale: Any, layout: Plan) -> None:
+    def _set(
+        self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any, layout: Plan
+    ) -> None:
         offset = layout.block_offset
         while offset and offset[0] == 0:
             offset = offset[1:]
@@ -138,7 +148,7 @@ class QuantizedArray:
             "scheme": layout.scheme,
             "extent": None if packed is None else layout.shape[packed],
             "tensor_scale": tensor_scale,
-            "zero_point": None,
+            "zero_point": zero_point,
             "block_offset": offset,
         }
         for name, part in parts.items():
@@ -175,8 +185,8 @@ class QuantizedArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of data, scales and tensor scale together."""
-        parts = (self.data, self.scale_data, self.tensor_scale)
+        """Bytes of data, scales, zero points and tensor scale together."""
+        parts = (self.data, self.scale_data, self.zero_point, self.tensor_scale)
         return sum(part.nbytes for part in parts if part is not None)
 
     @property
@@ -195,9 +205,14 @@ class QuantizedArray:
         return bits_to_scale(self.scale_data, self.scheme.scale_dtype)
 
     @property
+    def zero(self) -> npt.NDArray[Any] | None:
+        """Zero points as numbers, int32 or float32; None for schemes without."""
+        return _zero_numbers(self.zero_point, self.scheme)
+
+    @property
     def qparams(self) -> QParams:
         """The parameters of this array, to quantize another one with."""
-        return QParams(self.scale, self.tensor_scale, None, self.codebook)
+        return QParams(self.scale, self.tensor_scale, self.zero, self.codebook)
 
     @property
     def codebook(self) -> tuple[float, ...] | None:
@@ -245,6 +260,7 @@ class QuantizedArray:
         return _rebuild(
             self.data.copy(),
             self.scale_data.copy(),
+            None if self.zero_point is None else self.zero_point.copy(),
             None if self.tensor_scale is None else self.tensor_scale.copy(),
             self.scheme,
             self.shape,
@@ -258,8 +274,8 @@ class QuantizedArray:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (
-            self.data, self.scale_data, self.tensor_scale, self.scheme, self.shape,
-            self.block_offset,
+            self.data, self.scale_data, self.zero_point, self.tensor_scale, self.scheme,
+            self.shape, self.block_offset,
         )  # fmt: skip
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
@@ -282,14 +298,30 @@ class QuantizedArray:
 def _rebuild(
     data: npt.NDArray[Any],
     scale_data: npt.NDArray[Any],
+    zero_point: npt.NDArray[Any] | None,
     tensor_scale: npt.NDArray[np.float32] | None,
     scheme: QuantScheme,
     shape: tuple[int, ...],
     block_offset: tuple[int, ...],
 ) -> QuantizedArray:
     array = QuantizedArray.__new__(QuantizedArray)
-    array._set(data, scale_data, tensor_scale, plan(scheme, shape, block_offset))
+    array._set(data, scale_data, zero_point, tensor_scale, plan(scheme, shape, block_offset))
     return array
+
+
+def _zero_numbers(
+    zero_point: npt.NDArray[Any] | None, scheme: QuantScheme
+) -> npt.NDArray[Any] | None:
+    """Zero points as numbers, after checking the dtype that they are stored in."""
+    if zero_point is None or scheme.zero is None:
+        return zero_point
+    stored = np.asarray(zero_point)
+    if stored.dtype != scheme.zero.dtype.stored_dtype:
+        raise QParamsError(
+            f"zero_point requires {scheme.zero.dtype.stored_dtype} for {scheme.zero.dtype} zero "
+            f"points, got {stored.dtype}; give numbers to QParams instead"
+        )
+    return bits_to_zero(stored, scheme.zero.dtype)
 
 
 def _shape_of(

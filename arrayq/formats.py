@@ -44,7 +44,7 @@ class Kind(enum.Enum):
     MINIFLOAT = "minifloat"
     """A sign, an exponent and a mantissa in a few bits."""
     FIELD = "field"
-    """An unsigned integer that means something only through a codebook."""
+    """An unsigned integer that means something only through a codebook or a zero point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def _field(bits: int) -> Format:
         qmin=0.0,
         qmax=float(largest),
         max_code=largest,
-        summary=f"unsigned {bits}-bit field, an index into a codebook of {1 << bits} entries",
+        summary=f"unsigned {bits}-bit field: 0 to {largest}, or an index into a codebook",
         source="arrayq",
     )
 

@@ -28,7 +28,7 @@ from arrayq.layout import Plan, plan
 from arrayq.namespaces import profile_of
 from arrayq.numerics import Calibration
 from arrayq.presets import scheme as parse_scheme
-from arrayq.qparams import QParams, scale_to_bits, validate
+from arrayq.qparams import QParams, scale_to_bits, validate, zero_to_bits
 from arrayq.scheme import QuantScheme
 
 __all__ = ["calibrate", "dequantize", "fake_quantize", "quantize"]
@@ -118,6 +118,8 @@ def quantize(
     if qparams is not None:
         given = validate(qparams, layout.scheme, layout.grid)
         stored.scale_data[...] = scale_to_bits(given.scale, layout.scheme.scale_dtype)
+        if layout.scheme.zero is not None and stored.zero_point is not None:
+            stored.zero_point[...] = zero_to_bits(given.zero_point, layout.scheme.zero.dtype)
         if stored.tensor_scale is not None:
             stored.tensor_scale[...] = given.tensor_scale
     met = host.quantize(
@@ -172,7 +174,9 @@ def dequantize(
         target = out
     else:
         target = _writable(out, q.shape, dtype)
-    host.dequantize(host.Stored(q.data, q.scale_data, q.tensor_scale), q.plan, target, threads)
+    host.dequantize(
+        host.Stored(q.data, q.scale_data, q.zero_point, q.tensor_scale), q.plan, target, threads
+    )
     return out
 
 
@@ -281,13 +285,13 @@ def _reused(out: QuantizedArray, layout: Plan) -> host.Stored:
             f"out requires a QuantizedArray of shape {layout.shape} and scheme {layout.scheme}, "
             f"got {got}"
         )
-    for name in ("data", "scale_data", "tensor_scale"):
+    for name in ("data", "scale_data", "zero_point", "tensor_scale"):
         part = getattr(out, name)
         if part is not None and not (part.flags.c_contiguous and part.flags.writeable):
             raise LayoutError(
                 f"out requires writable C-contiguous memory, got {name} without; copy it"
             )
-    return host.Stored(out.data, out.scale_data, out.tensor_scale)
+    return host.Stored(out.data, out.scale_data, out.zero_point, out.tensor_scale)
 
 
 def _float_dtype(dtype: Any) -> np.dtype[Any]:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final, SupportsIndex
 
 from arrayq.errors import SchemeError
+from arrayq.formats import Kind
 from arrayq.numerics import Calibration, Numerics, ScaleFrom, ScaleRounding, TensorFrom
 from arrayq.scheme import (
     BlockScale,
@@ -74,6 +75,14 @@ _FAMILIES: Final[dict[str, _Family]] = {
     "e3m2": _Family(QuantValue.E3M2),
     "e2m3": _Family(QuantValue.E2M3),
     "e2m1": _Family(QuantValue.E2M1),
+    "int8a": _Family(QuantValue.U8, QuantMode.AFFINE),
+    "int4a": _Family(QuantValue.U4, QuantMode.AFFINE),
+    "int2a": _Family(QuantValue.U2, QuantMode.AFFINE),
+    **{
+        f"{value}a": _Family(value, QuantMode.AFFINE)
+        for value in QuantValue
+        if value.kind is Kind.FIELD
+    },
 }
 
 _MX_BLOCK: Final = 32
@@ -236,6 +245,14 @@ SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
             for name, family in _FAMILIES.items()
             if name == str(family.value)
         },
+        "int8a/B[:S]": "U8 affine, zero points U8",
+        "int4a/B[:S]": "U4 affine, zero points U8",
+        "int2a/B[:S]": "U2 affine, zero points U8",
+        **{
+            f"{name}/B[:S]": f"{family.value.name} affine, zero points U8"
+            for name, family in _FAMILIES.items()
+            if name == f"{family.value}a"
+        },
         "mxfp4": f"E2M1, {_MX_MEANING}",
         "mxfp8": f"E4M3, {_MX_MEANING}",
         "mxfp8-e5m2": f"E5M2, {_MX_MEANING}",
@@ -249,7 +266,8 @@ SPELLINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 B is ``row`` (one scale for each index of the first axis), ``tensor`` (one in all) or the size
 of a block: ``32``, ``128x128``. S is the scale dtype: F32 for row and tensor and F16 for
-blocks if left out. Values shorter than a byte are stored PACKED_NATIVE, bytes NATIVE.
+blocks if left out; affine schemes have no UE8M0. Values shorter than a byte are stored
+PACKED_NATIVE, bytes NATIVE.
 """
 
 

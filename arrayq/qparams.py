@@ -1,8 +1,8 @@
-"""Scales and codebooks: what calibration finds and quantization needs beside the scheme.
+"""Scales, zero points and codebooks: what calibration finds and a scheme does not hold.
 
-This module checks parameters against a scheme, and converts scales between their number and
-their stored bits. Both follow from the rows of `arrayq.formats` by exact float64 arithmetic and
-share nothing with the kernels.
+This module checks parameters against a scheme, and converts scales and zero points between
+their numbers and their stored bits. Both follow from the rows of `arrayq.formats` by exact
+float64 arithmetic and share nothing with the kernels.
 """
 
 from __future__ import annotations
@@ -16,16 +16,26 @@ import numpy as np
 import numpy.typing as npt
 
 from arrayq.errors import CodebookError, QParamsError
-from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype
+from arrayq.formats import Format
+from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype, ZeroDtype, ZeroPoint
 from arrayq.scheme_parts import normal_codebook
 
-__all__ = ["QParams", "bits_to_scale", "representable", "scale_to_bits", "validate"]
+__all__ = [
+    "QParams",
+    "bits_to_scale",
+    "bits_to_zero",
+    "representable",
+    "scale_to_bits",
+    "validate",
+    "zero_to_bits",
+]
 
 Float32Array = npt.NDArray[np.float32]
 BitsArray = npt.NDArray[np.float32] | npt.NDArray[np.uint16] | npt.NDArray[np.uint8]
+ZeroArray = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 
 # bfloat16 is not NumPy's own, so it is known by its name.
-_SCALE_INPUT: Final = frozenset({"float16", "bfloat16", "float32", "float64"})
+_REAL_INPUT: Final = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +49,8 @@ class QParams:
         for one scale. With two levels they are relative to `tensor_scale`.
     tensor_scale : array of float32, optional
         The scale of the whole array, of shape ``()``; for two-level schemes only.
-    zero_point : None
-        No scheme has zero points yet.
+    zero_point : array of int32 or float32, optional
+        For affine schemes: the zero points as numbers, in the shape of `scale`.
     codebook : sequence of float, optional
         For lookup schemes: the codebook to use instead of the scheme's own.
     """
@@ -75,12 +85,15 @@ def validate(
     -------
     QParams
         `scale` as a float32 array of `grid_shape`, `tensor_scale` as a 0-d float32 array or
-        None, `codebook` as a tuple of float32 numbers for lookup schemes and None for others.
+        None, `zero_point` as an array of `grid_shape` and the number dtype of the scheme's zero
+        points or None, `codebook` as a tuple of float32 numbers for lookup schemes and None for
+        others.
 
     Raises
     ------
     QParamsError
-        A parameter is missing, superfluous, of the wrong shape, or not a scale of this scheme.
+        A parameter is missing, superfluous, of the wrong shape, or not a scale or zero point of
+        this scheme.
     CodebookError
         The codebook does not fit the scheme, or a lookup scheme has none.
     """
@@ -88,41 +101,37 @@ def validate(
         raise QParamsError(
             f"qparams requires a QParams, got {type(qparams).__name__}; use QParams(scale=...)"
         )
-    if qparams.zero_point is not None:
-        raise QParamsError(
-            f"{scheme} requires no zero_point, got one; mode {scheme.mode} has no zero points"
-        )
-    scale = _float32(qparams.scale, "scale")
-    if scale.ndim == 0 and grid_shape == (1,) * len(grid_shape):
-        scale = scale.reshape(grid_shape)
-    if scale.shape != tuple(grid_shape):
-        raise QParamsError(
-            f"scale requires the shape {tuple(grid_shape)} of the grid of blocks, got "
-            f"{scale.shape}; give one scale for each block"
-        )
-    _check_scale(scale, scheme.scale_dtype, allow_nan=allow_nan)
+    scale = _on_grid(_float32(qparams.scale, "scale"), grid_shape, "scale")
+    _check_scale(scale, scheme, allow_nan=allow_nan)
     tensor_scale = _tensor_scale(qparams.tensor_scale, scheme)
     _check_product(scale, tensor_scale)
     return QParams(
         # Adding zero turns -0.0, which means the same but has no code in UE4M3, into 0.0.
         scale=scale + np.float32(0),
         tensor_scale=tensor_scale,
+        zero_point=_zero_point(qparams.zero_point, scheme, grid_shape),
         codebook=_codebook(qparams.codebook, scheme),
     )
 
 
-def _float32(given: object, what: str) -> Float32Array:
-    """Return `given` as a native float32 array, rounding float64 once."""
+def _real(given: object, what: str, instead: str) -> npt.NDArray[Any]:
+    """Return `given` as an array of real numbers."""
     try:
-        array = np.asarray(given)
+        array: npt.NDArray[Any] = np.asarray(given)
     except ValueError:
         raise QParamsError(
-            f"{what} requires an array, got lists of unequal lengths; give a float32 array"
+            f"{what} requires an array, got lists of unequal lengths; give {instead}"
         ) from None
-    if array.dtype.name not in _SCALE_INPUT and array.dtype.kind not in "iu":
+    if array.dtype.name not in _REAL_INPUT and array.dtype.kind not in "iu":
         raise QParamsError(
-            f"{what} requires real numbers, got {_described(given, array)}; give a float32 array"
+            f"{what} requires real numbers, got {_described(given, array)}; give {instead}"
         )
+    return array
+
+
+def _float32(given: object, what: str) -> Float32Array:
+    """Return `given` as a native float32 array, rounding float64 once."""
+    array = _real(given, what, "a float32 array")
     with np.errstate(over="ignore"):
         rounded = array.astype(np.float32, order="C", copy=False)
     vanished = (rounded == 0) & (array != 0)
@@ -132,6 +141,19 @@ def _float32(given: object, what: str) -> Float32Array:
             "round it up to 2**-149, or set it to 0"
         )
     return rounded
+
+
+def _on_grid(array: npt.NDArray[Any], grid_shape: tuple[int, ...], what: str) -> npt.NDArray[Any]:
+    """Return `array` in the shape of the grid of blocks, which one number fits if it has one."""
+    grid_shape = tuple(grid_shape)
+    if array.ndim == 0 and grid_shape == (1,) * len(grid_shape):
+        array = array.reshape(grid_shape)
+    if array.shape != grid_shape:
+        raise QParamsError(
+            f"{what} requires the shape {grid_shape} of the grid of blocks, got {array.shape}; "
+            "give one for each block"
+        )
+    return array
 
 
 def _described(given: object, array: npt.NDArray[Any]) -> str:
@@ -145,24 +167,34 @@ def _first(array: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> str:
     return f"{number!r} at index {index}" if array.ndim else repr(number)
 
 
-def _check_scale(scale: Float32Array, dtype: ScaleDtype, *, allow_nan: bool) -> None:
-    """Raise QParamsError for the first scale that is no scale of `dtype`."""
+_Faults = tuple[tuple[str, npt.NDArray[np.bool_], str], ...]
+"""What is required of numbers, where they fail it, and what to do instead."""
+
+
+def _check(array: npt.NDArray[Any], what: str, faults: _Faults) -> None:
+    """Raise QParamsError for the first number of the first fault that there is."""
+    for requirement, faulty, advice in faults:
+        if faulty.any():
+            raise QParamsError(
+                f"{what} requires numbers {requirement}, got {_first(array, faulty)}; {advice}"
+            )
+
+
+def _check_scale(scale: Float32Array, scheme: QuantScheme, *, allow_nan: bool) -> None:
+    """Raise QParamsError for the first scale that is no scale of the scheme."""
+    dtype, signed = scheme.scale_dtype, scheme.scales_signed
     nan = np.isnan(scale)
     faults = (
         ("that are not NaN", nan & (not allow_nan), "quantize with nonfinite='propagate'"),
         ("that are finite", np.isinf(scale), f"clip it to {dtype.format.qmax!r}"),
-        ("that are not negative", scale < 0, "give its magnitude"),
+        ("that are not negative", (scale < 0) & (not signed), "give its magnitude"),
         (
             f"that {dtype} can represent",
-            ~representable(scale, dtype) & ~nan,
+            ~representable(scale, dtype, signed=signed) & ~nan,
             f"round it up to {dtype}, whose largest value is {dtype.format.qmax!r}",
         ),
     )
-    for requirement, faulty, advice in faults:
-        if faulty.any():
-            raise QParamsError(
-                f"scale requires numbers {requirement}, got {_first(scale, faulty)}; {advice}"
-            )
+    _check(scale, "scale", faults)
 
 
 def _check_product(scale: Float32Array, tensor_scale: Float32Array | None) -> None:
@@ -207,6 +239,63 @@ def _tensor_scale(given: object, scheme: QuantScheme) -> Float32Array | None:
     return np.asarray(tensor_scale + np.float32(0))
 
 
+def _zero_point(
+    given: object, scheme: QuantScheme, grid_shape: tuple[int, ...]
+) -> ZeroArray | None:
+    """Return the zero points as numbers, after checking that the scheme has them."""
+    if scheme.zero is None:
+        if given is None:
+            return None
+        raise QParamsError(
+            f"{scheme} requires no zero_point, got one; mode {scheme.mode} has no zero points"
+        )
+    if given is None:
+        raise QParamsError(
+            f"an affine scheme should have a zero point: {scheme} requires zero_point, got None; "
+            "give QParams(scale=..., zero_point=...)"
+        )
+    if scheme.zero.dtype.is_float:
+        return _float_zero(given, scheme.zero, grid_shape)
+    return _integer_zero(given, scheme.value.range, grid_shape)
+
+
+def _float_zero(given: object, zero: ZeroPoint, grid_shape: tuple[int, ...]) -> Float32Array:
+    numbers = _on_grid(_float32(given, "zero_point"), grid_shape, "zero_point")
+    row = zero.dtype.format
+    _check(
+        numbers,
+        "zero_point",
+        (
+            ("that are finite", ~np.isfinite(numbers), "calibrate on finite elements"),
+            (
+                f"that {zero.dtype} can represent",
+                ~_whole_steps(numbers, row, signed=True),
+                f"round it to {zero.dtype}, whose largest value is {row.qmax!r}",
+            ),
+        ),
+    )
+    return numbers.copy()
+
+
+def _integer_zero(
+    given: object, codes: tuple[float, float], grid_shape: tuple[int, ...]
+) -> npt.NDArray[np.int32]:
+    numbers = _on_grid(_real(given, "zero_point", "an int32 array"), grid_shape, "zero_point")
+    wide = numbers.astype(np.float64)
+    low, high = codes
+    with np.errstate(invalid="ignore"):
+        faults = (
+            ("that are whole", np.floor(wide) != wide, "round it to a code"),
+            (
+                f"from {low:g} to {high:g}, the codes of the value",
+                ~((low <= wide) & (wide <= high)),
+                "clamp it",
+            ),
+        )
+    _check(numbers, "zero_point", faults)
+    return wide.astype(np.int32)
+
+
 def _codebook(given: Sequence[float] | None, scheme: QuantScheme) -> tuple[float, ...] | None:
     """Return the codebook that counts: the caller's, else the scheme's."""
     if scheme.mode is not QuantMode.LOOKUP:
@@ -220,13 +309,15 @@ def _codebook(given: Sequence[float] | None, scheme: QuantScheme) -> tuple[float
     return normal_codebook(given, scheme.value.bits)
 
 
-# Scales as numbers and as stored bits. A positive number x is significand * 2^(exponent - M) with
-# M mantissa bits, exponent at least that of the smallest normal number, and a significand below
+# Numbers and their stored bits. A positive number x is significand * 2^(exponent - M) with M
+# mantissa bits, exponent at least that of the smallest normal number, and a significand below
 # 2^(M + 1); it is representable when the significand is whole. Counting up from the smallest
 # exponent, its code is (exponent - smallest exponent) * 2^M + significand.
 
 
-def representable(scale: npt.ArrayLike, dtype: ScaleDtype) -> npt.NDArray[np.bool_]:
+def representable(
+    scale: npt.ArrayLike, dtype: ScaleDtype, *, signed: bool = False
+) -> npt.NDArray[np.bool_]:
     """Return where scales are numbers that `dtype` can store.
 
     Parameters
@@ -235,18 +326,24 @@ def representable(scale: npt.ArrayLike, dtype: ScaleDtype) -> npt.NDArray[np.boo
         Scales as numbers.
     dtype : ScaleDtype
         The dtype to store them in.
+    signed : bool
+        Whether scales may be negative, where `dtype` has a sign.
 
     Returns
     -------
     array of bool
-        False for negative, infinite and NaN scales, and in UE8M0 for 0.
+        False for infinite and NaN scales, for negative ones unless `signed`, and in UE8M0 for 0.
     """
-    scale = np.asarray(scale, dtype=np.float32)
-    _, significand = _split(scale, dtype)
+    return _whole_steps(np.asarray(scale, dtype=np.float32), dtype.format, signed=signed)
+
+
+def _whole_steps(numbers: Float32Array, row: Format, *, signed: bool) -> npt.NDArray[np.bool_]:
+    """Return where numbers are finite values of a format."""
+    magnitude = np.abs(numbers) if signed and row.signed else numbers
+    _, significand = _split(magnitude, row)
     whole = np.floor(significand) == significand
-    zero_or_positive = (scale > 0) | ((scale == 0) & dtype.format.has_zero)
-    below_largest = scale <= np.float32(dtype.format.qmax)
-    return np.asarray(whole & zero_or_positive & below_largest)
+    zero_or_positive = (magnitude > 0) | ((magnitude == 0) & row.has_zero)
+    return np.asarray(whole & zero_or_positive & (magnitude <= np.float32(row.qmax)))
 
 
 def scale_to_bits(scale: npt.ArrayLike, dtype: ScaleDtype) -> BitsArray:
@@ -265,16 +362,9 @@ def scale_to_bits(scale: npt.ArrayLike, dtype: ScaleDtype) -> BitsArray:
         Float32 for F32, else the bits as uint16 or uint8; NaN as the NaN code of the dtype.
     """
     scale = np.asarray(scale, dtype=np.float32)
-    nan = np.isnan(scale)
     if dtype is ScaleDtype.F32:
-        return np.asarray(np.where(nan, np.float32(np.nan), scale), dtype=np.float32)
-    row = dtype.format
-    offset, significand = _split(scale, dtype)
-    # Without a code for zero, the count starts at the smallest number rather than at zero.
-    first = 0 if row.has_zero else 1 << row.mantissa_bits
-    code = (offset << row.mantissa_bits) + significand.astype(np.int32) - first
-    assert row.nan_code is not None, "every scale dtype has a NaN"
-    return np.asarray(np.where(nan, row.nan_code, code), dtype=dtype.stored_dtype)
+        return np.asarray(np.where(np.isnan(scale), np.float32(np.nan), scale), dtype=np.float32)
+    return np.asarray(_bits(scale, dtype.format), dtype=dtype.stored_dtype)
 
 
 def bits_to_scale(bits: npt.NDArray[Any], dtype: ScaleDtype) -> Float32Array:
@@ -294,16 +384,68 @@ def bits_to_scale(bits: npt.NDArray[Any], dtype: ScaleDtype) -> Float32Array:
     """
     if dtype is ScaleDtype.F32:
         return np.asarray(bits, dtype=np.float32)
-    return np.asarray(_numbers(dtype)[bits])
+    return np.asarray(_numbers(dtype.format)[bits])
+
+
+def zero_to_bits(zero: npt.ArrayLike, dtype: ZeroDtype) -> npt.NDArray[Any]:
+    """Return zero points as they are stored.
+
+    Parameters
+    ----------
+    zero : array of int32 or float32
+        Zero points that `dtype` can store, as `validate` returns them.
+    dtype : ZeroDtype
+        The dtype to store them in.
+
+    Returns
+    -------
+    array
+        Of the integer dtype itself, float32, or the bits of a 16-bit float as uint16.
+    """
+    numbers = np.asarray(zero, dtype=dtype.number_dtype)
+    if dtype.stored_dtype == "uint16":
+        return np.asarray(_bits(numbers, dtype.format), dtype=np.uint16)
+    return numbers.astype(dtype.stored_dtype)
+
+
+def bits_to_zero(bits: npt.NDArray[Any], dtype: ZeroDtype) -> ZeroArray:
+    """Return stored zero points as numbers; the inverse of `zero_to_bits`.
+
+    Parameters
+    ----------
+    bits : array
+        Zero points as `zero_to_bits` returns them.
+    dtype : ZeroDtype
+        The dtype that they are stored in.
+
+    Returns
+    -------
+    array of int32 or float32
+        The numbers; NaN for codes that mean none.
+    """
+    if dtype.stored_dtype == "uint16":
+        return np.asarray(_numbers(dtype.format)[bits])
+    return np.asarray(bits, dtype=dtype.number_dtype)
+
+
+def _bits(numbers: Float32Array, row: Format) -> npt.NDArray[np.int32]:
+    """Return the code of each number, which the format has, or of its NaN."""
+    nan = np.isnan(numbers)
+    offset, significand = _split(np.abs(numbers), row)
+    # Without a code for zero, the count starts at the smallest number rather than at zero.
+    first = 0 if row.has_zero else 1 << row.mantissa_bits
+    code = (offset << row.mantissa_bits) + significand.astype(np.int32) - first
+    code = np.where(np.signbit(numbers), code | row.sign_mask, code)
+    assert row.nan_code is not None, "every format of scales and zero points has a NaN"
+    return np.asarray(np.where(nan, row.nan_code, code))
 
 
 def _split(
-    scale: Float32Array, dtype: ScaleDtype
+    magnitude: Float32Array, row: Format
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-    """Return the exponent above the smallest one, and the significand, of positive scales."""
-    row = dtype.format
+    """Return the exponent above the smallest one, and the significand, of positive numbers."""
     smallest = int(np.frexp(row.smallest_normal)[1])
-    wide = np.where(np.isfinite(scale), scale, 0).astype(np.float64)
+    wide = np.where(np.isfinite(magnitude), magnitude, 0).astype(np.float64)
     exponent = np.where(wide > 0, np.frexp(wide)[1], smallest)
     offset = np.maximum(exponent - smallest, 0)
     significand = np.ldexp(wide, row.mantissa_bits + 1 - smallest - offset)
@@ -311,9 +453,8 @@ def _split(
 
 
 @functools.cache
-def _numbers(dtype: ScaleDtype) -> Float32Array:
-    """Return the number of every code of a scale dtype of 8 or 16 bits."""
-    row = dtype.format
+def _numbers(row: Format) -> Float32Array:
+    """Return the number of every code of a format of 8 or 16 bits."""
     missing = [float("nan")] * ((1 << row.bits) - row.code_mask - 1)
     codes = [row.value_of(code) for code in range(row.code_mask + 1)]
     numbers = np.array(codes + missing, dtype=np.float32)

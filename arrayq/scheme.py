@@ -21,10 +21,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, SupportsFloat, SupportsIndex
 
-from arrayq.choice import Choice
 from arrayq.errors import CodebookError, LayoutError, SchemeError
 from arrayq.formats import NF4_CODEBOOK, Kind
-from arrayq.numerics import Numerics, known_rules
+from arrayq.numerics import (
+    ROUNDING_OF_KIND,
+    Numerics,
+    Rounding,
+    RuleValue,
+    ScaleFrom,
+    known_rules,
+)
 from arrayq.scheme_parts import (
     SPAN,
     BlockScale,
@@ -37,6 +43,7 @@ from arrayq.scheme_parts import (
     normal_codebook,
 )
 from arrayq.scheme_rules import RULES
+from arrayq.zero_points import ZeroDtype, ZeroKind, ZeroPoint, default_zero
 
 __all__ = [
     "SPAN",
@@ -48,6 +55,9 @@ __all__ = [
     "QuantValue",
     "ScaleDtype",
     "StoreKind",
+    "ZeroDtype",
+    "ZeroKind",
+    "ZeroPoint",
 ]
 
 
@@ -67,7 +77,8 @@ class QuantScheme:
     store : QuantStore or str
         Where codes lie in memory.
     mode : QuantMode or str
-        Whether a code is a number or an index into the codebook.
+        Whether a code is a number, an index into the codebook, or a number counted from a
+        zero point.
     block : BlockScale, ChannelScale or None
         The level of scales for blocks or channels.
     tensor : ScaleDtype, str or None
@@ -77,6 +88,8 @@ class QuantScheme:
     codebook : iterable of float, optional
         ``2**bits`` finite numbers, rounded to float32, for LOOKUP. A lookup scheme of 4 bits
         without one takes NF4's.
+    zero : ZeroPoint, optional
+        What the zero points of an AFFINE scheme are; codes, in one byte each, if left out.
 
     Raises
     ------
@@ -93,6 +106,7 @@ class QuantScheme:
     tensor: ScaleDtype | None
     numerics: Numerics
     codebook: tuple[float, ...] | None
+    zero: ZeroPoint | None
 
     def __init__(
         self,
@@ -103,6 +117,7 @@ class QuantScheme:
         tensor: ScaleDtype | str | None = None,
         numerics: Numerics | None = None,
         codebook: Iterable[SupportsFloat] | None = None,
+        zero: ZeroPoint | None = None,
     ) -> None:
         if not isinstance(block, BlockScale | ChannelScale | None):
             raise SchemeError(
@@ -114,8 +129,14 @@ class QuantScheme:
             raise SchemeError(
                 f"numerics requires a Numerics, got {numerics!r}; build it with with_numerics(...)"
             )
+        if not isinstance(zero, ZeroPoint | None):
+            raise SchemeError(
+                f"zero requires a ZeroPoint or None, got {zero!r}; build it with with_zero(kind)"
+            )
         value = QuantValue.of(value, "value")
         mode = QuantMode.of(mode, "mode")
+        if zero is None and mode is QuantMode.AFFINE:
+            zero = default_zero(value, numerics)
         if codebook is not None:
             codebook = normal_codebook(codebook, value.bits)
         elif mode is QuantMode.LOOKUP and value.bits == 4:
@@ -128,6 +149,7 @@ class QuantScheme:
             "tensor": None if tensor is None else ScaleDtype.of(tensor, "tensor scale dtype"),
             "numerics": numerics,
             "codebook": codebook,
+            "zero": zero,
         }
         for name, part in parts.items():
             object.__setattr__(self, name, part)
@@ -139,8 +161,10 @@ class QuantScheme:
     @functools.cached_property
     def _identity(self) -> tuple[object, ...]:
         """All fields, the codebook by its bits: -0.0 equals 0.0 but decodes to other bits."""
-        codebook = self.codebook and struct.pack(f"<{len(self.codebook)}f", *self.codebook)
-        return (*(getattr(self, field.name) for field in fields(self)[:-1]), codebook)
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.codebook:
+            parts["codebook"] = struct.pack(f"<{len(self.codebook)}f", *self.codebook)
+        return tuple(parts.values())
 
     @functools.cached_property
     def _hash(self) -> int:
@@ -166,12 +190,15 @@ class QuantScheme:
     def with_value(self, value: QuantValue | str) -> QuantScheme:
         """Return the scheme with elements in another format.
 
-        A field (U1 to U8) means nothing without a codebook, and moves a SYMMETRIC scheme to
-        LOOKUP. NF4's codebook, which 4-bit lookup schemes take by themselves, is dropped when
-        the width changes; a codebook of the caller's never is.
+        A field (U1 to U8) means nothing without a codebook or a zero point, and moves a
+        SYMMETRIC scheme to LOOKUP; ``with_mode("affine")`` then moves it on to AFFINE. NF4's
+        codebook, which 4-bit lookup schemes take by themselves, is dropped when the width
+        changes; a codebook of the caller's never is. So is the zero point that affine schemes
+        take by themselves, for that of the new value.
         """
         value = QuantValue.of(value, "value")
-        mode = QuantMode.LOOKUP if value.kind is Kind.FIELD else self.mode
+        meaningless = value.kind is Kind.FIELD and self.mode is QuantMode.SYMMETRIC
+        mode = QuantMode.LOOKUP if meaningless else self.mode
         outgrown = self.codebook == NF4_CODEBOOK and value.bits != 4
         return self._with(value=value, mode=mode, codebook=None if outgrown else self.codebook)
 
@@ -182,25 +209,46 @@ class QuantScheme:
     def with_mode(
         self, mode: QuantMode | str, codebook: Iterable[SupportsFloat] | None = None
     ) -> QuantScheme:
-        """Return the scheme in another mode, with a codebook of ``2**bits`` floats if given."""
+        """Return the scheme in another mode, with a codebook of ``2**bits`` floats if given.
+
+        What only the mode that is left uses, a codebook or a zero point, stays behind.
+        """
         mode = QuantMode.of(mode, "mode")
         if codebook is None and mode is QuantMode.LOOKUP:
             codebook = self.codebook
-        return self._with(mode=mode, codebook=codebook)
+        zero = self.zero if mode is QuantMode.AFFINE else None
+        return self._with(mode=mode, codebook=codebook, zero=zero)
+
+    def with_zero(
+        self, kind: ZeroKind | str = ZeroKind.CODE, dtype: ZeroDtype | str | None = None
+    ) -> QuantScheme:
+        """Return the affine scheme with zero points of another kind or dtype.
+
+        Parameters
+        ----------
+        kind : ZeroKind or str
+            ``"code"`` for ``(c - z) * s``, ``"bias"`` for ``c * s + z``.
+        dtype : ZeroDtype or str, optional
+            How they are stored; if left out, codes as one byte, signed as the codes are (f32
+            under ``scale_from="inverse_range"``), and biases as f32.
+        """
+        if dtype is None:
+            return self._with(zero=default_zero(self.value, self.numerics, kind))
+        return self._with(zero=ZeroPoint(kind, dtype))
 
     def with_codebook(self, codebook: Iterable[SupportsFloat] | None) -> QuantScheme:
         """Return the lookup scheme with another codebook; None is NF4's for 4 bits, else none."""
         return self._with(codebook=codebook)
 
-    def with_numerics(self, numerics: Numerics | None = None, **rules: Choice | str) -> QuantScheme:
+    def with_numerics(self, numerics: Numerics | None = None, **rules: RuleValue) -> QuantScheme:
         """Return the scheme with other rules.
 
         Parameters
         ----------
         numerics : Numerics, optional
             What to start from; the scheme's own rules if left out.
-        **rules : str or member
-            The rules to change, by name: ``scale_from="qmax"``.
+        **rules : str, member or number
+            The rules to change, by name: ``scale_from="qmax"``, ``smallest_scale=1e-5``.
         """
         base = self.numerics if numerics is None else numerics
         if rules:
@@ -226,7 +274,10 @@ class QuantScheme:
         return self._with(tensor=dtype)
 
     def _with(self, **changes: Any) -> QuantScheme:
-        return QuantScheme(**{**{f.name: getattr(self, f.name) for f in fields(self)}, **changes})
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.zero is not None and self.zero == default_zero(self.value, self.numerics):
+            parts["zero"] = None  # which is filled in anew
+        return QuantScheme(**{**parts, **changes})
 
     # What follows from the fields.
 
@@ -245,7 +296,19 @@ class QuantScheme:
     @property
     def codes_signed(self) -> bool:
         """Whether codes are two's complement integers rather than unsigned fields."""
-        return self.value.kind is Kind.INT and self.mode is QuantMode.SYMMETRIC
+        return self.value.kind is Kind.INT and self.mode is not QuantMode.LOOKUP
+
+    @property
+    def rounding(self) -> Rounding | None:
+        """How elements are rounded; None under LOOKUP, which takes the nearest entry."""
+        if self.mode is QuantMode.LOOKUP:
+            return None
+        return self.numerics.rounding or ROUNDING_OF_KIND[self.value.kind]
+
+    @property
+    def scales_signed(self) -> bool:
+        """Whether the rules make negative scales."""
+        return self.numerics.scale_from is ScaleFrom.SIGNED_MAX
 
     @property
     def data_dtype(self) -> str:
@@ -328,6 +391,7 @@ class QuantScheme:
             "tensor": None if self.tensor is None else str(self.tensor),
             "numerics": self.numerics.to_dict(),
             "codebook": None if self.codebook is None else list(self.codebook),
+            "zero": None if self.zero is None else _zero_to_dict(self.zero),
         }
 
     @classmethod
@@ -349,6 +413,8 @@ class QuantScheme:
             )
         if given.get("block") is not None:
             given["block"] = _block_from_dict(given["block"])
+        if given.get("zero") is not None:
+            given["zero"] = _zero_from_dict(given["zero"])
         if "numerics" in given:
             given["numerics"] = Numerics.from_dict(_mapping(given["numerics"], "numerics"))
         return cls(**given)
@@ -364,6 +430,8 @@ class QuantScheme:
         if self.codebook is not None:
             named = "NF4" if self.codebook == NF4_CODEBOOK else "own"
             words.append(f"{named} codebook of {len(self.codebook)}")
+        if self.zero is not None:
+            words.append(f"zero {self.zero}")
         words.append(str(self.store))
         if isinstance(self.block, BlockScale):
             words.append(f"block {list(self.block.size)} {self.block.dtype}")
@@ -397,3 +465,16 @@ def _block_from_dict(given: object) -> BlockScale | ChannelScale:
     raise SchemeError(
         f"a block requires size and dtype, or axis and dtype, got {', '.join(map(str, parts))}"
     )
+
+
+def _zero_to_dict(zero: ZeroPoint) -> dict[str, str]:
+    return {"kind": str(zero.kind), "dtype": str(zero.dtype)}
+
+
+def _zero_from_dict(given: object) -> ZeroPoint:
+    parts = _mapping(given, "a zero point")
+    if set(parts) != {"kind", "dtype"}:
+        raise SchemeError(
+            f"a zero point requires kind and dtype, got {', '.join(map(str, parts)) or 'nothing'}"
+        )
+    return ZeroPoint(parts["kind"], parts["dtype"])

@@ -142,6 +142,8 @@ class QuantMode(Choice):
     """The number that the value's format gives the code."""
     LOOKUP = "lookup"
     """The entry of the codebook at that index."""
+    AFFINE = "affine"
+    """The number that the value's format gives the code, counted from a zero point."""
 
 
 class StoreKind(enum.Enum):

@@ -11,7 +11,7 @@ import numpy as np
 
 from arrayq.array import QuantizedArray
 from arrayq.errors import ArrayTypeError, LayoutError, UnsupportedSchemeError
-from arrayq.layout import plan
+from arrayq.layout import Plan, plan
 from arrayq.presets import scheme as parse_scheme
 from arrayq.scheme import QuantScheme
 
@@ -21,7 +21,7 @@ __all__ = ["from_bytes", "to_bytes"]
 def to_bytes(q: QuantizedArray) -> bytes:
     """Return the stored parts of an array, one after the other.
 
-    Data, then scales, then the tensor scale: little-endian, C order, without padding between
+    Data, then scales, then zero points, then the tensor scale: little-endian, C order, without padding between
     them, as burn's QuantizedBytes. The scheme and the shape are not among them.
 
     Parameters
@@ -48,7 +48,7 @@ def to_bytes(q: QuantizedArray) -> bytes:
             f"to_bytes requires an array that starts on a block boundary, got block_offset "
             f"{q.block_offset}; quantize q.dequantize() anew"
         )
-    parts = (q.data, q.scale_data, q.tensor_scale)
+    parts = (q.data, q.scale_data, q.zero_point, q.tensor_scale)
     return b"".join(
         part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes()
         for part in parts
@@ -69,7 +69,7 @@ def from_bytes(
     Parameters
     ----------
     buffer : bytes-like
-        Exactly the bytes of data, scales and tensor scale; they are copied.
+        Exactly the bytes of data, scales, zero points and tensor scale; they are copied.
     scheme : QuantScheme or str
         How they are to be read.
     shape : int or sequence of int
@@ -110,33 +110,46 @@ def from_bytes(
         raise ArrayTypeError(
             f"buffer requires contiguous bytes, got {type(buffer).__name__}"
         ) from error
-    regions = [(layout.data_dtype, layout.data_shape)]
-    regions.append((layout.scheme.scale_dtype.stored_dtype, layout.grid))
-    if layout.scheme.two_level:
-        regions.append(("float32", ()))
-    sizes = [np.dtype(dtype).itemsize * math.prod(region) for dtype, region in regions]
+    regions = _regions(layout)
+    sizes = [np.dtype(dtype).itemsize * math.prod(region) for dtype, region in regions.values()]
     if raw.size != sum(sizes):
-        names = ("data", "scales", "tensor scale")
-        expected = " + ".join(f"{size} of {name}" for size, name in zip(sizes, names, strict=False))
+        expected = " + ".join(
+            f"{size} of {part}" for size, part in zip(sizes, regions, strict=True)
+        )
         raise LayoutError(
             f"buffer requires {sum(sizes)} bytes for shape {layout.shape} under {scheme} "
             f"({expected}), got {raw.size}"
         )
-    parts: list[Any] = []
+    parts: dict[str, Any] = {}
     start = 0
-    for (dtype, region), size in zip(regions, sizes, strict=True):
+    for (name, (dtype, region)), size in zip(regions.items(), sizes, strict=True):
         little = np.dtype(dtype).newbyteorder("<")
         part = raw[start : start + size].copy().view(little).astype(dtype, copy=False)
-        parts.append(part.reshape(region))
+        parts[name] = part.reshape(region)
         start += size
     return QuantizedArray(
-        parts[0],
-        parts[1],
+        parts["data"],
+        parts["scales"],
         layout.scheme,
         extent=None if layout.packed_axis is None else layout.shape[layout.packed_axis],
-        tensor_scale=parts[2] if layout.scheme.two_level else None,
+        tensor_scale=parts.get("tensor scale"),
+        zero_point=parts.get("zero points"),
         nonfinite=nonfinite,
     )
+
+
+def _regions(layout: Plan) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Dtype and shape of each stored part, in the order in which they are written."""
+    scheme = layout.scheme
+    regions = {
+        "data": (layout.data_dtype, layout.data_shape),
+        "scales": (scheme.scale_dtype.stored_dtype, layout.grid),
+    }
+    if scheme.zero is not None:
+        regions["zero points"] = (scheme.zero.dtype.stored_dtype, layout.grid)
+    if scheme.two_level:
+        regions["tensor scale"] = ("float32", ())
+    return regions
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:

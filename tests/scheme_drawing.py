@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import oracle
 from hypothesis import strategies as st
-from oracle.elements import ELEMENTS, Integer
+from oracle.elements import ELEMENTS
 
 import arrayq as aq
 
@@ -20,6 +21,40 @@ FIELDS = tuple(f"u{bits}" for bits in range(1, 9))
 VALUES = INTEGERS + MINIFLOATS + FIELDS
 SCALES = ("f32", "f16", "bf16", "ue8m0", "ue4m3")
 INPUTS = (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)
+
+ROUNDINGS = ("half_away", "half_even", "half_up", "half_to_zero", "stochastic")
+ZERO_DTYPES = {"q": ("i8", "i32"), "u": ("u8", "i32"), "bias": ("f32", "f16", "bf16")}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a way to make scales goes with."""
+
+    modes: tuple[str, ...] = ("symmetric",)
+    values: tuple[str, ...] = VALUES
+    scales: tuple[str, ...] = SCALES
+    calibrations: tuple[str, ...] = ("minmax",)
+    takes_smallest: bool = True
+
+
+POWER = Source(("symmetric", "lookup"), VALUES, ("ue8m0",), ("minmax", "minmax", "absmean"), False)
+SOURCES = {
+    "range": Source(("symmetric", "lookup", "affine", "affine"), calibrations=POWER.calibrations),
+    "qmax": Source(("symmetric", "lookup"), calibrations=POWER.calibrations),
+    "endpoints": Source(),
+    "signed_max": Source(values=("q8f", "q4f", "q2f"), scales=("f32", "f16", "bf16")),
+    "inverse_range": Source(("affine",), takes_smallest=False),
+    "floor": POWER,
+    "ceil": POWER,
+    "rceil": POWER,
+    "nearest_log2": POWER,
+    "even": Source(POWER.modes[:1], MINIFLOATS, POWER.scales, POWER.calibrations, False),
+}
+OF_MODE = {
+    "symmetric": INTEGERS + MINIFLOATS,
+    "lookup": INTEGERS + FIELDS,
+    "affine": INTEGERS + FIELDS,
+}
 
 BACKWARDS = slice(None, None, -1)
 
@@ -71,42 +106,99 @@ def large_shapes(draw: st.DrawFn) -> tuple[int, ...]:
 
 
 @st.composite
-def specs(draw: st.DrawFn, ndim: int) -> oracle.Spec:
-    """Draw a scheme that fits arrays of a rank."""
-    value = draw(st.sampled_from(VALUES))
-    element = ELEMENTS[value]
-    looks_up = value in FIELDS or (isinstance(element, Integer) and draw(st.integers(0, 3)) == 0)
-    table = draw(tables(element.width)) if looks_up else None
-    store = draw(st.sampled_from(["native", "packed_native", "packed_u32"]))
-    dim = draw(st.integers(0, ndim - 1)) if ndim and store != "native" else 0
-    levels = ["none", "tensor"] + ["channel", "block", "block", "two", "two"] * bool(ndim)
-    level = draw(st.sampled_from(levels))
-    dtype = draw(st.sampled_from(("f16", "ue4m3") if level == "two" else SCALES))
-    dtype = "f32" if level == "none" else dtype
-    sources = ["range", "qmax"] + ["floor"] * (dtype == "ue8m0")
-    source = draw(st.sampled_from(sources))
+def levels(draw: st.DrawFn, ndim: int, dtypes: tuple[str, ...], one_only: bool) -> dict[str, Any]:
+    """Draw where scales sit and what they are stored in."""
+    relative = [dtype for dtype in dtypes if dtype in ("f16", "ue4m3")]
+    kinds = ["tensor"] + ["none"] * ("f32" in dtypes) + ["channel", "block", "block"] * bool(ndim)
+    kinds += ["two", "two"] * bool(ndim and relative and not one_only)
+    kind = draw(st.sampled_from(kinds))
+    dtype = draw(st.sampled_from(relative if kind == "two" else dtypes))
     block, channel = None, None
-    if level == "channel" or (level == "two" and draw(st.integers(0, 3)) == 0):
+    if kind == "channel" or (kind == "two" and draw(st.integers(0, 3)) == 0):
         channel = draw(st.integers(-ndim, ndim - 1))
-    elif level in ("block", "two"):
+    elif kind in ("block", "two"):
         rank = draw(st.integers(1, ndim))
         extents = st.one_of(st.integers(1, 9), st.sampled_from([-1, 16, 32, 64, 2**62]))
         block = tuple(draw(st.lists(extents, min_size=rank, max_size=rank)))
-    from_amax = level == "two" and source == "qmax" and draw(st.booleans())
-    calibrations = ["minmax", "minmax", "absmean"]
+    return {
+        "block": block,
+        "channel": channel,
+        "scale_dtype": "f32" if kind == "none" else dtype,
+        "two_level": kind == "two",
+    }
+
+
+@st.composite
+def zero_points(draw: st.DrawFn, value: str, source: str) -> oracle.Zero:
+    """Draw what the zero points of an affine scheme are."""
+    fractional = source == "inverse_range"
+    kind = "code" if fractional else draw(st.sampled_from(["code", "bias"]))
+    dtypes = ZERO_DTYPES["bias" if fractional or kind == "bias" else value[0]]
+    return oracle.Zero(
+        kind,
+        draw(st.sampled_from(dtypes)),
+        in_range=draw(st.booleans()),
+        rounding=draw(st.sampled_from(["none", "whole"])) if fractional else "none",
+    )
+
+
+@st.composite
+def zero_scales(draw: st.DrawFn, dtype: str, *, takes_smallest: bool) -> dict[str, Any]:
+    """Draw a smallest scale and what blocks of zeros store, the usual choice half of the time."""
+    smallest, blocks = 0.0, ["zero", "one"]
+    if takes_smallest and draw(st.booleans()):
+        smallest = draw(st.sampled_from([2.0**-149, 2.0**-126, 1e-5, 0.01, 1.0, 448.0]))
+        blocks += ["smallest"]
+    block = draw(st.sampled_from(blocks)) if draw(st.booleans()) else "zero"
+    return {"smallest_scale": smallest, "zero_block": block}
+
+
+@st.composite
+def specs(
+    draw: st.DrawFn,
+    ndim: int,
+    *,
+    source: str | None = None,
+    mode: str | None = None,
+    rounding: str | None = None,
+    zero: oracle.Zero | None = None,
+) -> oracle.Spec:
+    """Draw a scheme that fits arrays of a rank, of a given rule where one is given."""
+    if source is None:
+        of_mode = [name for name, needs in SOURCES.items() if mode is None or mode in needs.modes]
+        source = draw(st.sampled_from(of_mode))
+    needs = SOURCES[source]
+    modes = [m for m in needs.modes if mode in (None, m) and (rounding is None or m != "lookup")]
+    mode = draw(st.sampled_from(modes))
+    affine = mode == "affine"
+    unreached = {"i8": "u", "u8": "q"}.get(zero.dtype if zero else "")
+    fitting = [v for v in needs.values if v in OF_MODE[mode] and v[0] != unreached]
+    value = draw(st.sampled_from(fitting))
+    if affine and zero is None:
+        zero = draw(zero_points(value, source))
+    store = draw(st.sampled_from(["native", "packed_native", "packed_u32"]))
+    dtypes = tuple(dtype for dtype in needs.scales if not (affine and dtype == "ue8m0"))
+    level = draw(levels(ndim, dtypes, affine))
+    takes_smallest = needs.takes_smallest and not level["two_level"]
+    if rounding is None and mode != "lookup":
+        rounding = draw(st.sampled_from([None, None, *ROUNDINGS]))
+    from_amax = level["two_level"] and source == "qmax" and draw(st.booleans())
+    divides = source == "inverse_range" or draw(st.booleans())
     return oracle.Spec(
         value=value,
-        table=table,
+        table=draw(tables(ELEMENTS[value].width)) if mode == "lookup" else None,
         store=store,
-        dim=dim,
-        block=block,
-        channel=channel,
-        scale_dtype=dtype,
-        two_level=level == "two",
+        dim=draw(st.integers(0, ndim - 1)) if ndim and store != "native" else 0,
+        zero=zero,
+        rounding=rounding,
+        seed=draw(st.integers(0, 2**64 - 1)) if rounding == "stochastic" else 0,
+        scaling="divide" if divides else "reciprocal",
         scale_from=source,
         scale_rounding=draw(st.sampled_from(["up", "nearest"])),
         tensor_from="amax" if from_amax else "block_scales",
-        calibration=draw(st.sampled_from(calibrations)),
+        calibration=draw(st.sampled_from(needs.calibrations)) if not affine else "minmax",
+        **level,
+        **draw(zero_scales(level["scale_dtype"], takes_smallest=takes_smallest)),
     )
 
 
@@ -124,11 +216,31 @@ def scheme_of(spec: oracle.Spec) -> aq.QuantScheme:
         scheme = scheme.per_tensor(spec.scale_dtype)
     if spec.two_level:
         scheme = scheme.per_tensor("f32")
-    return scheme.with_numerics(
-        scale_from=spec.scale_from,
-        scale_rounding=spec.scale_rounding,
-        tensor_from=spec.tensor_from,
-        calibration=spec.calibration,
+    rules: dict[str, Any] = {
+        rule: getattr(spec, rule)
+        for rule in (
+            "rounding",
+            "seed",
+            "scaling",
+            "scale_from",
+            "scale_rounding",
+            "smallest_scale",
+            "zero_block",
+            "tensor_from",
+            "calibration",
+        )
+    }
+    if spec.zero is None:
+        return scheme.with_numerics(**rules)
+    rules |= {"zero_in_range": spec.zero.in_range, "zero_rounding": spec.zero.rounding}
+    return aq.QuantScheme(
+        value=spec.value,
+        store=scheme.store,
+        mode="affine",
+        block=scheme.block,
+        tensor=scheme.tensor,
+        numerics=aq.Numerics(**rules),
+        zero=aq.ZeroPoint(spec.zero.kind, spec.zero.dtype),
     )
 
 
@@ -154,6 +266,9 @@ FILLS = {
     "signed_zeros": lambda rng, n: np.copysign(0.0, rng.standard_normal(n)),
     "constant": lambda rng, n: np.full(n, rng.standard_normal()),
     "positive": lambda rng, n: np.abs(rng.standard_normal(n)) + 1,
+    "negative": lambda rng, n: -np.abs(rng.standard_normal(n)) - 1,
+    "far_from_zero": lambda rng, n: rng.standard_normal(n) + rng.choice([-1e3, 1e3]),
+    "two_values": lambda rng, n: rng.choice(rng.standard_normal(2), n),
 }
 
 

@@ -45,7 +45,9 @@ def row_that_refuses(**parts):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("spelling", ["int8/row", "int4/32", "nf4/64", "mxfp4", "nvfp4", "ternary"])
+@pytest.mark.parametrize(
+    "spelling", ["int8/row", "int4/32", "int4a/32", "nf4/64", "mxfp4", "nvfp4", "ternary"]
+)
 def test_numpy_does_every_operation_on_every_published_scheme(operation, spelling):
     verdict = capability.supports("numpy", spelling, operation)
     assert verdict == Verdict(True, "")
@@ -154,8 +156,10 @@ def test_the_table_lists_every_combination_once():
 def test_numpy_refuses_only_what_no_scheme_can_be():
     for row in capability.capabilities("numpy"):
         kind = FORMATS[row.value].kind
-        meaningless = (row.mode == "symmetric" and kind is Kind.FIELD) or (
-            row.mode == "lookup" and kind is Kind.MINIFLOAT
+        meaningless = (
+            (row.mode == "symmetric" and kind is Kind.FIELD)
+            or (row.mode in {"lookup", "affine"} and kind is Kind.MINIFLOAT)
+            or (row.mode == "affine" and row.scale == "ue8m0")
         )
         assert row.ok != meaningless
         assert bool(row.reason) == meaningless

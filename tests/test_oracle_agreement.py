@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle.elements import ELEMENTS, Integer
 from oracle.scales import largest_scale, round_nearest, smallest_scale
 from scheme_drawing import dense_arrays, large_shapes, problems, scheme_of, seeds, shapes, specs
 
 import arrayq as aq
 
 Problem = tuple[npt.NDArray[Any], oracle.Spec]
-GivenScales = tuple[npt.NDArray[Any], oracle.Spec, npt.NDArray[np.float64], float | None]
+Doubles = npt.NDArray[np.float64]
 
 TENSOR_SCALES = [0.0, 2.0**-149, 2.0**-126, 2.0**-3, 1.0, 2.0**100]
 
@@ -42,6 +44,10 @@ def assert_is(q: aq.QuantizedArray, expected: oracle.Encoded) -> None:
         assert_same_array(
             np.asarray(q.tensor_scale), np.asarray(expected.tensor_scale), "tensor_scale"
         )
+    if expected.zero_data is None:
+        assert q.zero_point is None
+    else:
+        assert_same_array(q.zero_point, expected.zero_data, "zero_point")
     assert_same_array(q.data, expected.data, "data")
     assert_same_array(aq.dequantize(q), expected.values, "values")
     assert q.shape == expected.codes.shape
@@ -127,39 +133,100 @@ def test_out_receives_the_same_bits_whatever_it_held(problem: Problem, seed: int
     assert_same_array(values, expected.values, "values")
 
 
+@dataclass(frozen=True)
+class Given:
+    """An array, a scheme, and parameters that have nothing to do with the array."""
+
+    x: npt.NDArray[Any]
+    spec: oracle.Spec
+    scales: Doubles
+    tensor_scale: float | None
+    zeros: Doubles | None
+
+
+def drawn_scales(rng: np.random.Generator, grid: tuple[int, ...], spread: int) -> list[float]:
+    """Return positive numbers of float32 within a spread of binades around 1."""
+    raw = np.exp2(rng.integers(-spread, spread + 1, grid) + rng.random(grid))
+    return [float(np.float32(number)) for number in raw.ravel().tolist()]
+
+
 @st.composite
-def given_scales(draw: st.DrawFn) -> GivenScales:
-    """Draw an array, a scheme, and scales that have nothing to do with the array."""
+def drawn_zeros(draw: st.DrawFn, spec: oracle.Spec, grid: tuple[int, ...]) -> Doubles | None:
+    """Draw zero points: codes anywhere in the range, or numbers of any size."""
+    if spec.zero is None:
+        return None
+    rng = np.random.default_rng(draw(seeds))
+    element = ELEMENTS[spec.value]
+    assert isinstance(element, Integer)
+    if spec.zero.is_whole:
+        return rng.integers(element.low, element.high + 1, grid).astype(np.float64)
+    spread = draw(st.sampled_from([0.0, 1.0, 100.0, 60000.0]))
+    exact = np.float32(rng.standard_normal(grid) * spread)
+    codes = oracle.encode_values(exact, spec.zero.dtype)
+    # A zero point has no negative zero.
+    return oracle.decode_codes(codes, spec.zero.dtype).reshape(grid).astype(np.float64) + 0.0
+
+
+@st.composite
+def given_parameters(draw: st.DrawFn) -> Given:
+    """Draw an array, a scheme, and its parameters apart from each other."""
     shape = draw(shapes())
     spec = draw(specs(len(shape)))
     x = draw(dense_arrays(shape))
     rng = np.random.default_rng(draw(seeds))
     grid = oracle.grid_shape(shape, spec.block_on(len(shape)))
     dtype = spec.scale_dtype
-    spread = draw(st.sampled_from([0, 3, 60]))
-    raw = np.exp2(rng.integers(-spread, spread + 1, grid) + rng.random(grid)).ravel().tolist()
+    raw = drawn_scales(rng, grid, draw(st.sampled_from([0, 3, 60])))
     extremes = [smallest_scale(dtype), largest_scale(dtype)] + [0.0] * (dtype != "ue8m0")
-    flat = [round_nearest(float(np.float32(r)), dtype) or smallest_scale(dtype) for r in raw]
+    flat = [round_nearest(r, dtype) or smallest_scale(dtype) for r in raw]
     if flat and draw(st.booleans()):
         flat[int(rng.integers(0, len(flat)))] = draw(st.sampled_from(extremes))
-    tensor = draw(st.sampled_from(TENSOR_SCALES)) if spec.two_level else None
-    return x, spec, np.array(flat, np.float64).reshape(grid), tensor
+    scales = np.array(flat, np.float64).reshape(grid)
+    if spec.scale_from == "signed_max":
+        scales = scales * rng.choice([-1, 1], grid) + 0.0
+    return Given(
+        x,
+        spec,
+        scales,
+        draw(st.sampled_from(TENSOR_SCALES)) if spec.two_level else None,
+        draw(drawn_zeros(spec, grid)),
+    )
 
 
-@given(given_scales(), st.integers(1, 4))
-def test_given_scales_are_stored_and_obeyed(problem: GivenScales, threads: int) -> None:
-    x, spec, scales, tensor = problem
-    qparams = aq.QParams(scale=scales.astype(np.float32), tensor_scale=tensor)
-    got = aq.quantize(x, scheme_of(spec), qparams=qparams, threads=threads)
-    assert_is(got, oracle.encode_array(x, spec, scales=scales, tensor_scale=tensor))
+@given(given_parameters(), st.integers(1, 4))
+def test_given_parameters_are_stored_and_obeyed(problem: Given, threads: int) -> None:
+    qparams = aq.QParams(
+        scale=problem.scales.astype(np.float32),
+        tensor_scale=problem.tensor_scale,
+        zero_point=problem.zeros,
+    )
+    got = aq.quantize(problem.x, scheme_of(problem.spec), qparams=qparams, threads=threads)
+    expected = oracle.encode_array(
+        problem.x,
+        problem.spec,
+        scales=problem.scales,
+        tensor_scale=problem.tensor_scale,
+        zeros=problem.zeros,
+    )
+    assert_is(got, expected)
 
 
 @given(problems())
-def test_bytes_are_data_then_scales_then_tensor_scale_and_load_again(problem: Problem) -> None:
+def test_what_calibration_finds_quantizes_to_the_same_bits(problem: Problem) -> None:
+    x, spec = problem
+    scheme = scheme_of(spec)
+    found = aq.calibrate(x, scheme)
+    assert_is(aq.quantize(x, scheme, qparams=found), oracle.encode_array(x, spec))
+
+
+@given(problems())
+def test_bytes_are_data_scales_zero_points_tensor_scale_and_load_again(problem: Problem) -> None:
     x, spec = problem
     scheme = scheme_of(spec)
     expected = oracle.encode_array(x, spec)
     parts = [expected.data, expected.scale_data]
+    if expected.zero_data is not None:
+        parts.append(expected.zero_data)
     if expected.tensor_scale is not None:
         parts.append(np.asarray(expected.tensor_scale))
     stored = b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts)
@@ -235,13 +302,15 @@ def test_an_offset_moves_the_blocks_under_the_elements(
     scales = np.exp2(rng.integers(-2, 3, grid)).astype(np.float64)
     codes = oracle.encode_array(x, spec).codes
     tensor = 0.5 if spec.two_level else None
-    expected = oracle.decode_array(codes, scales, tensor, spec, offset=offset)
+    zeros = data.draw(drawn_zeros(spec, grid))
+    expected = oracle.decode_array(codes, scales, tensor, spec, offset=offset, zeros=zeros)
     q = aq.QuantizedArray(
         aq.quantize(x, scheme).data,
         oracle.scale_bits(scales, spec.scale_dtype),
         scheme,
         extent=x.shape[x.ndim - 1 - spec.dim] if x.ndim else None,
         tensor_scale=None if tensor is None else np.float32(tensor),
+        zero_point=None if spec.zero is None else oracle.zero_bits(zeros, spec.zero.dtype),
         block_offset=offset,
     )
     assert_same_array(aq.dequantize(q), expected, "values")

@@ -15,12 +15,14 @@ from arrayq.scheme import (
     QuantStore,
     QuantValue,
     ScaleDtype,
+    ZeroPoint,
 )
 
 BYTES = QuantStore.packed_native()
 NATIVE = QuantStore.NATIVE
 FLOOR = Numerics(scale_from="floor")
 OCP = BlockScale([32], "ue8m0")
+CODE_U8 = ZeroPoint("code", "u8")
 
 # The table of short spellings, written out in full.
 SPELLED = {
@@ -38,6 +40,12 @@ SPELLED = {
     "e2m1/32:ue8m0": QuantScheme("e2m1", BYTES, block=OCP),
     "nf4/64": QuantScheme("u4", BYTES, "lookup", BlockScale([64], "f32"), codebook=NF4_CODEBOOK),
     "nf4/row": QuantScheme("u4", BYTES, "lookup", ChannelScale(0, "f32")),
+    "int8a/32": QuantScheme("u8", NATIVE, "affine", BlockScale([32], "f16")),
+    "int4a/row": QuantScheme("u4", BYTES, "affine", ChannelScale(0, "f32")),
+    "int4a/64:f32": QuantScheme("u4", BYTES, "affine", BlockScale([64], "f32")),
+    "int2a/tensor": QuantScheme("u2", BYTES, "affine", tensor="f32", zero=CODE_U8),
+    "u3a/32": QuantScheme("u3", BYTES, "affine", BlockScale([32], "f16"), zero=CODE_U8),
+    "u7a/8:ue4m3": QuantScheme("u7", BYTES, "affine", BlockScale([8], "ue4m3")),
     "mxfp4": QuantScheme("e2m1", BYTES, block=OCP, numerics=FLOOR),
     "mxfp8": QuantScheme("e4m3", NATIVE, block=OCP, numerics=FLOOR),
     "mxfp8-e5m2": QuantScheme("e5m2", NATIVE, block=OCP, numerics=FLOOR),
@@ -55,6 +63,13 @@ SPELLED = {
 
 FAMILIES = [row.partition("/")[0] for row in SPELLINGS if "/" in row]
 NAMES = [row for row in SPELLINGS if "/" not in row]
+# Affine scales have no powers of two alone.
+SUFFIXES = [
+    (family, suffix)
+    for family in FAMILIES
+    for suffix in ("", *(f":{dtype}" for dtype in ScaleDtype))
+    if not (family.endswith("a") and suffix == ":ue8m0")
+]
 
 
 @pytest.mark.parametrize("spelling", SPELLED)
@@ -68,9 +83,8 @@ def test_every_documented_name_is_printed_as_it_is_written(name):
     assert str(scheme(name)) == name
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("block", ["row", "tensor", "1", "7", "32", "2x16", "9223372036854775807"])
-@pytest.mark.parametrize("suffix", ["", *(f":{dtype}" for dtype in ScaleDtype)])
+@pytest.mark.parametrize(("family", "suffix"), SUFFIXES)
 def test_every_spelling_of_the_grammar_leads_back_to_its_scheme(family, block, suffix):
     parsed = scheme(f"{family}/{block}{suffix}")
     assert scheme(str(parsed)) == parsed
@@ -94,6 +108,27 @@ def test_every_value_that_is_no_field_has_a_spelling_of_its_own_name(value):
     assert parsed.mode is QuantMode.SYMMETRIC
     assert parsed.store == (NATIVE if value.bits == 8 else BYTES)
     assert parsed.numerics == Numerics()
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_every_field_has_an_affine_spelling(bits):
+    parsed = scheme(f"u{bits}a/32")
+    assert parsed.value is QuantValue(f"u{bits}")
+    assert parsed.mode is QuantMode.AFFINE
+    assert parsed.zero == CODE_U8
+    assert parsed.store == (NATIVE if bits == 8 else BYTES)
+    assert parsed.numerics == Numerics()
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_an_affine_integer_is_the_field_of_its_width(bits):
+    assert scheme(f"int{bits}a/32") == scheme(f"u{bits}a/32")
+    assert str(scheme(f"u{bits}a/32")) == f"int{bits}a/32"
+
+
+def test_an_affine_spelling_takes_no_powers_of_two():
+    with pytest.raises(SchemeError, match="mode affine requires f32, f16, bf16 or ue4m3 scales"):
+        scheme("int4a/32:ue8m0")
 
 
 def test_e4m3_may_be_named_in_full():
@@ -120,6 +155,10 @@ def test_a_scheme_is_its_own_scheme():
         scheme("int8/32").with_numerics(scale_from="qmax"),
         scheme("mxfp4").with_numerics(scale_from="qmax"),
         scheme("nf4/64").with_codebook(range(16)),
+        scheme("int4a/32").with_zero("code", "i32"),
+        scheme("int4a/32").with_zero("bias"),
+        scheme("int4a/32").with_numerics(zero_in_range=False),
+        scheme("q4f/32").with_mode("affine"),
     ],
     ids=str,
 )
@@ -148,6 +187,10 @@ def test_a_misspelling_is_told_the_nearest_spelling(spelling, meant):
         "int8/0",
         "int8/32x",
         "u4/32",
+        "u0a/32",
+        "u9a/32",
+        "q4fa/32",
+        "int3a/32",
         "int8/3.2",
         "int8/9223372036854775808",
         "int8/" + "9" * 5000,

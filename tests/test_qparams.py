@@ -10,7 +10,13 @@ import pytest
 from arrayq.errors import CodebookError, QParamsError
 from arrayq.formats import NF4_CODEBOOK
 from arrayq.presets import int4, int8, mxfp4, nf4, nvfp4
-from arrayq.qparams import QParams, bits_to_scale, representable, scale_to_bits, validate
+from arrayq.qparams import (
+    QParams,
+    bits_to_scale,
+    representable,
+    scale_to_bits,
+    validate,
+)
 from arrayq.scheme import QuantScheme, ScaleDtype
 
 # The dtype of another library with the same codes, and how many codes scales have.
@@ -21,6 +27,9 @@ PEERS = {
     ScaleDtype.UE4M3: (ml_dtypes.float8_e4m3fn, 2**7),
 }
 NARROW = list(PEERS)
+SIGNED = [ScaleDtype.F32, ScaleDtype.F16, ScaleDtype.BF16]
+
+GGML = QuantScheme("q4f").with_numerics(scale_from="signed_max")
 
 CANONICAL_NAN = {
     ScaleDtype.F32: 0x7FC00000,
@@ -83,6 +92,19 @@ def test_the_neighbours_of_a_representable_number_are_not(dtype):
     assert not representable(
         np.nextafter(positive[positive > 2.0**-140], np.float32(0)), dtype
     ).any()
+
+
+@pytest.mark.parametrize("dtype", [ScaleDtype.F16, ScaleDtype.BF16])
+def test_a_negative_scale_is_stored_with_its_sign(dtype):
+    bits, numbers = all_scales(dtype)
+    finite = np.isfinite(numbers)
+    np.testing.assert_array_equal(representable(numbers, dtype, signed=True), finite)
+    np.testing.assert_array_equal(scale_to_bits(numbers[finite], dtype), bits[finite])
+
+
+@pytest.mark.parametrize("dtype", [ScaleDtype.UE8M0, ScaleDtype.UE4M3])
+def test_a_dtype_without_sign_has_no_negative_scale(dtype):
+    assert not representable(np.float32(-1), dtype, signed=True)
 
 
 def test_every_finite_float32_that_is_not_negative_is_an_f32_scale():
@@ -255,8 +277,24 @@ def test_a_tensor_scale_is_one_finite_number_that_is_not_negative(wrong, allow_n
         validate(QParams(np.ones((1, 1)), wrong), nvfp4(), (1, 1), allow_nan=allow_nan)
 
 
-def test_no_scheme_has_a_zero_point():
-    refused(QParams(1.0, zero_point=0), int8("tensor"), (1,), "requires no zero_point")
+# Negative scales.
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_negative_scales_are_valid_where_the_rules_make_them(dtype):
+    scheme = GGML.per_block(32, dtype)
+    assert validate(QParams(np.float32([-0.5, 2])), scheme, (2,)).scale.tolist() == [-0.5, 2]
+    refused(QParams(np.float32([-0.5])), int4(32, dtype), (1,), "not negative, got -0.5")
+
+
+@pytest.mark.parametrize(("wrong", "named"), [(-math.inf, "finite"), (-0.1, "f16 can represent")])
+def test_a_negative_scale_must_be_one_of_its_dtype_too(wrong, named):
+    refused(QParams(np.float32([wrong])), GGML.per_block(32, "f16"), (1,), named)
+
+
+def test_a_negative_zero_is_zero_among_negative_scales_too():
+    valid = validate(QParams(np.float32([-0.0])), GGML.per_block(32), (1,))
+    assert not np.signbit(valid.scale).any()
 
 
 def test_what_is_no_qparams_is_refused():

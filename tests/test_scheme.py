@@ -14,7 +14,7 @@ import pytest
 from arrayq import numerics
 from arrayq.errors import CodebookError, LayoutError, SchemeError
 from arrayq.formats import FORMATS, NF4_CODEBOOK, SCALE_FORMATS, VALUE_FORMATS, Kind
-from arrayq.numerics import Numerics, Rounding, ScaleFrom, TensorFrom
+from arrayq.numerics import Numerics, ScaleFrom, TensorFrom
 from arrayq.scheme import (
     SPAN,
     BlockScale,
@@ -24,6 +24,7 @@ from arrayq.scheme import (
     QuantValue,
     ScaleDtype,
     StoreKind,
+    ZeroPoint,
 )
 
 # The public function of that name hides the module arrayq.scheme as an attribute.
@@ -51,6 +52,11 @@ DIVERSE = [
     QuantScheme("u2", mode="lookup", codebook=[-0.1, -0.0, 0.0, 1 / 3]),
     QuantScheme("u8", mode="lookup"),
     QuantScheme("q2s", "packed_native").per_tensor().with_numerics(calibration="absmean"),
+    QuantScheme("q8f", mode="affine"),
+    QuantScheme("u4", mode="affine", zero=ZeroPoint("bias", "bf16")).per_block(32, "f16"),
+    QuantScheme("u3", mode="affine").with_numerics(scale_from="inverse_range"),
+    QuantScheme("q4s").with_numerics(rounding="stochastic", seed=2**63, scaling="reciprocal"),
+    QuantScheme("q4f").with_numerics(smallest_scale=1e-5, zero_block="smallest"),
 ]
 
 
@@ -359,16 +365,24 @@ def test_two_levels_are_a_block_and_a_tensor_level():
 
 
 @pytest.mark.parametrize("value", QuantValue)
-def test_codes_are_signed_only_for_symmetric_integers(value):
+def test_codes_are_signed_for_integers_that_are_not_looked_up(value):
     scheme = QuantScheme().with_value(value)
     assert scheme.codes_signed == (value in INTEGERS)
-    if value in INTEGERS:
+    if value not in MINIFLOATS:
         assert not scheme.with_mode("lookup").codes_signed
+        assert scheme.with_mode("affine").codes_signed == (value in INTEGERS)
 
 
 @pytest.mark.parametrize("value", INTEGERS + MINIFLOATS)
 def test_the_code_table_of_a_symmetric_scheme_is_that_of_its_format(value):
     np.testing.assert_array_equal(QuantScheme(value).code_table(), FORMATS[str(value)].values)
+
+
+@pytest.mark.parametrize("value", INTEGERS + FIELDS)
+def test_the_code_table_of_an_affine_scheme_is_that_of_its_format(value):
+    scheme = QuantScheme(value, "native", "affine")
+    assert scheme.code_table() == FORMATS[str(value)].values
+    assert scheme.data_dtype == ("int8" if value in INTEGERS else "uint8")
 
 
 # Lookup.
@@ -400,9 +414,9 @@ def test_a_scheme_without_lookup_requires_no_codebook():
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_field_moves_a_symmetric_scheme_to_lookup(field):
     assert QuantScheme().with_value(field).mode is QuantMode.LOOKUP
-    with pytest.raises(SchemeError, match="requires mode lookup"):
+    with pytest.raises(SchemeError, match="requires mode lookup or affine"):
         QuantScheme(field)
-    with pytest.raises(SchemeError, match="requires mode lookup"):
+    with pytest.raises(SchemeError, match="requires mode lookup or affine"):
         QuantScheme().with_value(field).with_mode("symmetric")
 
 
@@ -454,9 +468,10 @@ def test_a_codebook_of_the_wrong_length_or_content_is_refused(codebook):
 
 
 @pytest.mark.parametrize("value", MINIFLOATS)
-def test_a_minifloat_is_not_looked_up(value):
-    with pytest.raises(SchemeError, match="mode lookup requires an integer or field value"):
-        QuantScheme(value, mode="lookup")
+@pytest.mark.parametrize("mode", ["lookup", "affine"])
+def test_a_minifloat_is_only_symmetric(value, mode):
+    with pytest.raises(SchemeError, match=f"mode {mode} requires an integer or field value"):
+        QuantScheme(value, mode=mode)
 
 
 def test_a_symmetric_scheme_has_no_codebook():
@@ -484,28 +499,6 @@ def test_the_block_dtype_of_two_levels_reaches_no_further_than_float16(dtype, le
             level(scheme, dtype)
 
 
-@pytest.mark.parametrize("rounding", Rounding)
-@pytest.mark.parametrize("value", QuantValue)
-def test_a_value_is_rounded_by_its_own_rule_only(value, rounding):
-    scheme = QuantScheme().with_value(value)
-    own = {Kind.INT: Rounding.HALF_AWAY, Kind.MINIFLOAT: Rounding.HALF_EVEN}.get(value.kind)
-    if rounding is own:
-        assert scheme.with_numerics(rounding=rounding).numerics.rounding is rounding
-    else:
-        with pytest.raises(SchemeError, match=f"rounding of {value} .* got {rounding}"):
-            scheme.with_numerics(rounding=rounding)
-
-
-@pytest.mark.parametrize("dtype", ScaleDtype)
-def test_the_floor_rule_needs_scales_that_are_powers_of_two(dtype):
-    for scheme in (QuantScheme().per_block(32, dtype), QuantScheme().per_tensor(dtype)):
-        if dtype is ScaleDtype.UE8M0:
-            assert scheme.with_numerics(scale_from="floor").numerics.scale_from is ScaleFrom.FLOOR
-        else:
-            with pytest.raises(SchemeError, match=f"requires ue8m0 scales, got {dtype}"):
-                scheme.with_numerics(scale_from="floor")
-
-
 def test_a_tensor_scale_from_amax_needs_two_levels():
     with pytest.raises(SchemeError, match="requires a two-level scheme, got one level"):
         QuantScheme().per_block(16, "ue4m3").with_numerics(tensor_from="amax")
@@ -518,7 +511,9 @@ def test_a_tensor_scale_from_amax_needs_two_levels():
     [
         {"value": "q9"},
         {"value": None},
-        {"mode": "affine"},
+        {"mode": "asymmetric"},
+        {"zero": "code"},
+        {"zero": {"kind": "code", "dtype": "i8"}},
         {"store": "packed_u64"},
         {"block": [32]},
         {"block": 32},
@@ -534,8 +529,8 @@ def test_a_part_of_the_wrong_kind_is_refused(parts):
 
 
 def test_an_unknown_rule_of_numerics_is_refused_by_name():
-    with pytest.raises(SchemeError, match="got 'scaling'"):
-        QuantScheme().with_numerics(scaling="divide")
+    with pytest.raises(SchemeError, match="got 'dividing'"):
+        QuantScheme().with_numerics(dividing="always")
 
 
 def test_numerics_are_replaced_or_changed_rule_by_rule():
@@ -554,7 +549,12 @@ def test_numerics_are_replaced_or_changed_rule_by_rule():
     [
         None,
         [],
-        {"zero": None},
+        {"zeros": None},
+        {"zero": {"kind": "code"}},
+        {"zero": {}},
+        {"zero": "code"},
+        {"zero": {"kind": "code", "dtype": "i8"}},
+        {"mode": "affine", "zero": {"kind": "bias", "dtype": "i8"}},
         {"block": {"size": [32]}},
         {"block": {"size": [32], "dtype": "f16", "axis": 0}},
         {"block": {"size": [32.0], "dtype": "f16"}},
@@ -592,6 +592,10 @@ def test_an_empty_dictionary_is_the_default_scheme():
         (
             QuantScheme("q8s").with_numerics(scale_from="qmax"),
             "q8s symmetric, packed_u32, scale_from=qmax",
+        ),
+        (
+            QuantScheme("q4f", mode="affine").with_numerics(smallest_scale=0.5, scaling="divide"),
+            "q4f affine, zero code i8, packed_u32, smallest_scale=0.5",
         ),
     ],
 )

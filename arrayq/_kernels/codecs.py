@@ -17,12 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from arrayq.formats import Format, Kind
+from arrayq.numerics import ROUNDING_OF_KIND, Rounding
 from arrayq.scheme import QuantMode, QuantScheme
 
 __all__ = ["Codec", "codec_of_format", "codec_of_scheme", "nearest_edges"]
 
 # Numbered as encode.pxd's CodecKind.
-_INTEGER, _MINIFLOAT, _TABLE = range(3)
+_INTEGER, _MINIFLOAT, _TABLE, _UNSIGNED = range(4)
+# Numbered as rounding.pxd's Rounding.
+_ROUNDINGS = {
+    Rounding.HALF_AWAY: 0,
+    Rounding.HALF_EVEN: 1,
+    Rounding.HALF_UP: 2,
+    Rounding.HALF_TO_ZERO: 3,
+    Rounding.STOCHASTIC: 4,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +40,7 @@ class Codec:
 
     Attributes
     ----------
-    fields : int32 array of shape (11,)
+    fields : int32 array of shape (12,)
         Numbers in the order of ``CodecField`` in encode.pxd.
     bounds : float32 array of shape (2,)
         Smallest and largest code of an integer format.
@@ -61,23 +70,26 @@ def codec_of_scheme(scheme: QuantScheme) -> Codec:
     native = not scheme.store.is_packed
     if scheme.mode is QuantMode.LOOKUP:
         return _codec_of_table(scheme.require_codebook(), scheme.value.bits, native)
-    return codec_of_format(scheme.value.format, native=native)
+    return codec_of_format(scheme.value.format, native=native, rounding=scheme.rounding)
 
 
 @lru_cache(maxsize=64)
-def codec_of_format(row: Format, *, native: bool) -> Codec:
+def codec_of_format(row: Format, *, native: bool, rounding: Rounding | None = None) -> Codec:
     """Element format of a row; `native` codes fill a byte, others are masked to their field.
 
     Fields encode as the integers that they are; only a codebook says what they decode to.
     """
+    rule = _ROUNDINGS[rounding or ROUNDING_OF_KIND[row.kind]]
     if row.kind is not Kind.MINIFLOAT:
-        fields = _fields(_INTEGER, row.bits, native=native)
+        kind = _INTEGER if row.kind is Kind.INT else _UNSIGNED
+        fields = _fields(kind, row.bits, native=native, rounding=rule)
     else:
         magnitudes = row.code_mask ^ row.sign_mask
         fields = _fields(
             _MINIFLOAT,
             row.bits,
             native=native,
+            rounding=rule,
             mantissa_bits=row.mantissa_bits,
             smallest_normal=_float32_bits(row.smallest_normal),
             largest=_float32_bits(row.qmax),
@@ -141,13 +153,26 @@ def _codec_of_table(values: tuple[float, ...], bits: int, native: bool) -> Codec
     return Codec(fields, np.zeros(2, np.float32), padded, places, _padded_table(values))
 
 
-def _fields(kind: int, bits: int, *, native: bool, **given: int) -> npt.NDArray[np.int32]:
-    names = (
-        "mantissa_bits", "smallest_normal", "largest", "bias", "first_special", "infinity",
-        "zero_code",
-    )  # fmt: skip
-    numbers = [given.get(name, 0) for name in names]
-    return np.array([kind, bits, *numbers, native, given.get("reordered", 0)], np.int32)
+# In the order of encode.pxd's CodecField.
+_FIELDS = (
+    "kind",
+    "bits",
+    "mantissa_bits",
+    "smallest_normal",
+    "largest",
+    "bias",
+    "first_special",
+    "infinity",
+    "zero_code",
+    "native",
+    "reordered",
+    "rounding",
+)
+
+
+def _fields(kind: int, bits: int, **given: int) -> npt.NDArray[np.int32]:
+    given |= {"kind": kind, "bits": bits}
+    return np.array([given.get(name, 0) for name in _FIELDS], np.int32)
 
 
 def _padded_table(values: tuple[float, ...]) -> npt.NDArray[np.float32]:

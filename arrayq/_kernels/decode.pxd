@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from arrayq._kernels.bits cimport aq_bits, aq_const_bytes, aq_const_floats, aq_float, aq_floats
-from arrayq._kernels.encode cimport INTEGER, MINIFLOAT, Codec, aq_look_up16
+from arrayq._kernels.encode cimport INTEGER, MINIFLOAT, UNSIGNED, Codec, aq_look_up16
 
 
 cdef inline void decode_minifloats(
@@ -41,6 +41,9 @@ cdef inline void decode_tile(
     elif codec.kind == INTEGER:
         for i in range(n):
             out[i] = <float><signed char>codes[i]
+    elif codec.kind == UNSIGNED:
+        for i in range(n):
+            out[i] = <float>codes[i]
     elif codec.kind == MINIFLOAT:
         decode_minifloats(codes, n, codec, out)
     else:

@@ -2,7 +2,6 @@
 
 from cpython.buffer cimport PyBUF_STRIDED, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, malloc
 
 from arrayq._kernels.decode cimport decode_tile, multiply_by_blocks
 from arrayq._kernels.encode cimport Codec, check_codec_tables, read_codec
@@ -12,6 +11,9 @@ from arrayq._kernels.lines cimport (
 )
 from arrayq._kernels.pack cimport split_from_words, unpack_words
 from arrayq._kernels.scales cimport ScaleKind, apply_tensor_scale, decode_scales, scale_bytes
+from arrayq._kernels.zeros cimport (
+    NO_ZERO, ZeroDtype, ZeroKind, affine_values, decode_zeros, zero_bytes,
+)
 
 cdef struct Job:
     char* array
@@ -22,6 +24,9 @@ cdef struct Job:
     ScaleKind scale_kind
     bint two_level
     float tensor_scale
+    ZeroKind zero_kind
+    ZeroDtype zero_dtype
+    const uint8_t* zeros
     int word_bytes
     const uint8_t* scales
     const uint8_t* data
@@ -29,6 +34,7 @@ cdef struct Job:
 
 cdef void _decode_line(
     Job* job, const int64_t* position, int64_t first_column, int64_t end_column, float* factors,
+    float* zeros,
 ) noexcept nogil:
     cdef Geometry* g = &job.geometry
     cdef Codec* codec = &job.codec
@@ -78,20 +84,28 @@ cdef void _decode_line(
         )
         if job.two_level:
             apply_tensor_scale(factors, scales, job.tensor_scale)
-        multiply_by_blocks(values, length, (column + offset) % block, block, factors)
+        if job.zero_kind == NO_ZERO:
+            multiply_by_blocks(values, length, (column + offset) % block, block, factors)
+        else:
+            decode_zeros(
+                job.zeros + (scale + first * g.grid_stride[g.lead]) * zero_bytes(job.zero_dtype),
+                scales, job.zero_dtype, zeros,
+            )
+            affine_values(
+                values, length, (column + offset) % block, block, factors, zeros, job.zero_kind
+            )
         if not job.direct:
             store_tile(line + column * stride, stride, length, job.kind, buffer)
         column += length
 
 
-cdef int _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
+cdef void _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
     cdef Geometry* g = &job.geometry
     cdef int64_t position[MAX_AXES]
     cdef int64_t index, rest, chunks = ceil_div(g.shape[g.lead], g.chunk)
     cdef int axis
-    cdef float* factors = <float*>malloc((TILE + 2) * sizeof(float))
-    if factors == NULL:
-        return -1
+    cdef float factors[TILE + 2]
+    cdef float zeros[TILE + 2]
     for index in range(first_box, end_box):
         rest = index // chunks
         for axis in range(g.lead - 1, -1, -1):
@@ -99,24 +113,21 @@ cdef int _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
             rest = rest // g.shape[axis]
         _decode_line(
             job, position, index % chunks * g.chunk,
-            min((index % chunks + 1) * g.chunk, g.shape[g.lead]), factors,
+            min((index % chunks + 1) * g.chunk, g.shape[g.lead]), factors, zeros,
         )
-    free(factors)
-    return 0
 
 
 def run(
     array, int kind, const int64_t[:, ::1] geometry, int packed, int64_t codes_per_word,
     int64_t chunk, const int32_t[::1] codec_fields, const float[::1] codec_bounds,
     const float[::1] edges, const uint8_t[::1] order, const float[::1] table, int scale_kind,
-    bint two_level, float tensor_scale, int word_bytes, const uint8_t[::1] scales,
-    const uint8_t[::1] data, int64_t first_box, int64_t end_box,
+    bint two_level, float tensor_scale, int zero_kind, int zero_dtype, int word_bytes,
+    const uint8_t[::1] scales, const uint8_t[::1] zeros, const uint8_t[::1] data, int64_t first_box, int64_t end_box,
 ):
     """Decode boxes `first_box` to `end_box` (one line, or `chunk` columns of it, each) into
     `array`, any writable exporter of the buffer protocol, through its strides."""
     cdef Py_buffer view
     cdef Job job
-    cdef int failed
     if geometry.shape[0] != GEOMETRY_ROWS or not 1 <= geometry.shape[1] <= MAX_AXES:
         raise ValueError(f"geometry requires {<int>GEOMETRY_ROWS} rows and 1 to {<int>MAX_AXES} axes")
     check_codec_tables(codec_fields, codec_bounds, edges, order, table)
@@ -130,6 +141,11 @@ def run(
     job.tensor_scale = tensor_scale
     job.word_bytes = word_bytes
     job.scales = &scales[0]
+    job.zero_kind = <ZeroKind>zero_kind
+    job.zero_dtype = <ZeroDtype>zero_dtype
+    job.zeros = &zeros[0] if zeros is not None else NULL
+    if zero_kind != NO_ZERO and zeros is None:
+        raise ValueError("affine codes require zero points")
     job.data = &data[0]
     PyObject_GetBuffer(array, &view, PyBUF_STRIDED)
     try:
@@ -141,8 +157,6 @@ def run(
         for axis in range(job.geometry.lead):
             job.direct = job.direct and job.geometry.array_stride[axis] % 4 == 0
         with nogil:
-            failed = _run(&job, first_box, end_box)
+            _run(&job, first_box, end_box)
     finally:
         PyBuffer_Release(&view)
-    if failed:
-        raise MemoryError("no memory for the scales of one tile")

@@ -21,7 +21,7 @@ def encode(
         return
     read_codec(&codec, codec_fields, codec_bounds, edges, order, table)
     with nogil:
-        encode_tile(&values[0], n, &codec, &codes[0])
+        encode_tile(&values[0], n, &codec, 0, &codes[0])
 
 
 def decode(

@@ -5,19 +5,23 @@ arguments, taken from the rows of ``arrayq.formats``. Bounds in particular must 
 GCC threads constants through the rounding and then does not vectorise it.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from arrayq._kernels.bits cimport aq_bits, aq_bytes, aq_const_floats, aq_float, aq_floats
+from arrayq._kernels.rounding cimport (
+    HALF_AWAY, HALF_EVEN, Rounding, round_integers, round_magnitude,
+)
 
-# Kinds of element formats, numbered as in arrayq._paths.host.CODEC_KINDS.
+# Kinds of element formats, numbered as in arrayq._kernels.codecs.
 cdef enum CodecKind:
     INTEGER = 0
     MINIFLOAT = 1
     TABLE = 2
+    UNSIGNED = 3
 
 # Fields of the integer table that describes an element format to the kernels, numbered as in
-# arrayq._paths.host.codec_fields.
+# arrayq._kernels.codecs._FIELDS.
 cdef enum:
     FIELD_KIND = 0
     FIELD_BITS = 1
@@ -30,7 +34,8 @@ cdef enum:
     FIELD_ZERO_CODE = 8
     FIELD_NATIVE = 9              # codes are stored one per element
     FIELD_REORDERED = 10          # a table whose code order is not that of its values
-    CODEC_FIELDS = 11
+    FIELD_ROUNDING = 11
+    CODEC_FIELDS = 12
 
 cdef struct Codec:
     CodecKind kind
@@ -44,6 +49,8 @@ cdef struct Codec:
     uint8_t zero_code
     uint8_t mask                 # of a packed code; 0xFF where codes are stored natively
     bint reordered
+    Rounding rounding
+    uint64_t seed
     float low
     float high
     const float* edges           # 15 or 255 ascending edges, padded with +inf
@@ -82,6 +89,8 @@ cdef inline void read_codec(
     codec.zero_code = <uint8_t>fields[FIELD_ZERO_CODE]
     codec.mask = <uint8_t>0xFF if fields[FIELD_NATIVE] else <uint8_t>((1 << codec.bits) - 1)
     codec.reordered = fields[FIELD_REORDERED]
+    codec.rounding = <Rounding>fields[FIELD_ROUNDING]
+    codec.seed = 0
     codec.low = bounds[0]
     codec.high = bounds[1]
     codec.edges = &edges[0]
@@ -139,22 +148,26 @@ cdef inline void divide_by_blocks(
         k += 1
 
 
-cdef inline void encode_integers(
-    const float* source, int64_t n, float low, float high, uint8_t mask, uint8_t* codes,
+cdef inline void multiply_by_inverses(
+    const float* source, int64_t n, int64_t first, int64_t block, const float* scales,
+    float* quotients,
 ) noexcept nogil:
-    """clamp(round half away(x), low, high): half away is exactly truncation of
-    x + copysign(0.5 - 2**-25, x) in float32."""
+    """As `divide_by_blocks`, by products with the reciprocal of the scale where it is finite."""
     cdef aq_const_floats x = source
-    cdef aq_bytes out = codes
-    cdef int64_t i
-    cdef float v
-    cdef uint32_t half
-    for i in range(n):
-        v = x[i]
-        v = v if v < high else high
-        v = v if v > low else low
-        half = <uint32_t>0x3EFFFFFF | (aq_bits(v) & <uint32_t>0x80000000)
-        out[i] = <uint8_t>(<int32_t>(v + aq_float(half)) & mask)
+    cdef aq_floats out = quotients
+    cdef int64_t i, k = 0, start = 0, taken
+    cdef float inverse
+    while start < n:
+        taken = min(block - first, n - start)
+        inverse = <float>1.0 / scales[k]
+        if scales[k] != 0 and inverse - inverse == 0:
+            for i in range(taken):
+                out[start + i] = x[start + i] * inverse
+        else:
+            divide_block(x + start, taken, scales[k], out + start)
+        start += taken
+        first = 0
+        k += 1
 
 
 cdef inline void encode_minifloats(
@@ -180,6 +193,35 @@ cdef inline void encode_minifloats(
         exponent = exponent if exponent > smallest_normal else smallest_normal
         addend = <uint32_t>exponent + (<uint32_t>shift << 23)
         code = aq_bits(aq_float(<uint32_t>magnitude) + aq_float(addend)) - addend
+        code += <uint32_t>(exponent - smallest_normal) >> shift
+        out[i] = <uint8_t>(code | ((bits >> sign_shift) & sign_mask))
+
+
+cdef inline void round_minifloats(
+    const float* source, int64_t n, Codec* codec, uint64_t first, uint8_t* codes,
+) noexcept nogil:
+    """As `encode_minifloats` under another rule than half to even: the magnitude in units of its
+    binade's spacing is exact, and so is what the rule decides on."""
+    cdef aq_const_floats x = source
+    cdef aq_bytes out = codes
+    cdef int64_t i
+    cdef int32_t largest = codec.largest, smallest_normal = codec.smallest_normal
+    cdef int shift = 23 - codec.mantissa_bits, sign_shift = 32 - codec.bits
+    cdef uint32_t sign_mask = <uint32_t>1 << (codec.bits - 1), bits, code
+    cdef int32_t magnitude, exponent
+    cdef float spacings
+    for i in range(n):
+        bits = aq_bits(x[i])
+        magnitude = <int32_t>(bits & 0x7FFFFFFF)
+        magnitude = magnitude if magnitude < largest else largest
+        exponent = magnitude & 0x7F800000
+        exponent = exponent if exponent > smallest_normal else smallest_normal
+        spacings = aq_float(<uint32_t>magnitude) * aq_float(
+            (<uint32_t>(254 + codec.mantissa_bits) << 23) - <uint32_t>exponent
+        )
+        code = <uint32_t>round_magnitude(
+            spacings, bits >> 31, codec.rounding, codec.seed, first + <uint64_t>i
+        )
         code += <uint32_t>(exponent - smallest_normal) >> shift
         out[i] = <uint8_t>(code | ((bits >> sign_shift) & sign_mask))
 
@@ -210,14 +252,20 @@ cdef inline void encode_by_table(
 
 
 cdef inline void encode_tile(
-    const float* quotients, int64_t n, Codec* codec, uint8_t* codes,
+    const float* quotients, int64_t n, Codec* codec, uint64_t first, uint8_t* codes,
 ) noexcept nogil:
-    if codec.kind == INTEGER:
-        encode_integers(quotients, n, codec.low, codec.high, codec.mask, codes)
-    elif codec.kind == MINIFLOAT:
+    """Codes of `n` quotients, of which the first is element number `first` of the array."""
+    if codec.kind == INTEGER or codec.kind == UNSIGNED:
+        round_integers(
+            quotients, n, codec.low, codec.high, codec.mask, codec.rounding, codec.seed, first,
+            codes,
+        )
+    elif codec.kind == TABLE:
+        encode_by_table(quotients, n, codec, codes)
+    elif codec.rounding == HALF_EVEN:
         encode_minifloats(quotients, n, codec, codes)
     else:
-        encode_by_table(quotients, n, codec, codes)
+        round_minifloats(quotients, n, codec, first, codes)
 
 
 cdef inline void clear_nan_blocks(

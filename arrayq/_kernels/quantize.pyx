@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 from arrayq._kernels.bits cimport aq_bits, aq_float
 from arrayq._kernels.encode cimport (
     Codec, check_codec_tables, clear_nan_blocks, divide_by_blocks, encode_tile,
-    read_codec,
+    multiply_by_inverses, read_codec,
 )
 from arrayq._kernels.lines cimport (
     FLOAT32, MAX_AXES, GEOMETRY_ROWS, TILE, TILE_MARGIN, Box, ElementKind, Geometry, count_boxes,
@@ -16,11 +16,16 @@ from arrayq._kernels.lines cimport (
 )
 from arrayq._kernels.pack cimport merge_into_words, pack_words
 from arrayq._kernels.ranges cimport (
-    INFINITY_BITS, add_magnitudes, widen_finite_ranges, widen_ranges,
+    INFINITY_BITS, add_magnitudes, find_extremes, widen_bounds, widen_finite_ranges, widen_ranges,
 )
+from arrayq._kernels.rounding cimport HALF_AWAY, STOCHASTIC
 from arrayq._kernels.scales cimport (
-    ScaleKind, ScaleRule, ScaleRules, apply_tensor_scale, decode_scales, raw_scales, round_scales,
+    ScaleRules, apply_tensor_scale, decode_scales, raw_scales, read_scale_rules, round_scales,
     scale_bytes, store_exceptional_scales,
+)
+from arrayq._kernels.zeros cimport (
+    BIAS, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, decode_zeros, settle_bounds,
+    shift_codes, store_zeros, zero_bytes,
 )
 
 # What to do with the boxes; numbered as in arrayq._paths.host.Phase.
@@ -29,7 +34,14 @@ cdef enum Phase:
     SCALE = 2          # stored scales from the ranges
     ENCODE = 4         # codes from the stored scales
 
-# Numbered as in arrayq._paths.host.NONFINITE_POLICIES.
+# What is measured of a block; numbered as in arrayq._paths.host.Measure.
+cdef enum Measure:
+    MAGNITUDE = 0      # the largest magnitude
+    MEAN = 1           # the mean magnitude
+    BOUNDS = 2         # smallest and largest element
+    EXTREME = 3        # the element of the largest magnitude
+
+# Numbered as in arrayq._paths.host.Policy.
 cdef enum Policy:
     RAISE = 0
     PROPAGATE = 1
@@ -51,10 +63,13 @@ cdef struct Job:
     ScaleRules rules
     int phases
     Policy policy
-    bint absmean
+    Measure measure
+    ZeroRules zero
+    bint reciprocal
     int word_bytes
     int32_t* ranges         # of the whole grid, or NULL
     uint8_t* scales         # of the whole grid, or NULL
+    uint8_t* zeros          # of the whole grid, or NULL
     uint8_t* data
 
 cdef struct Scratch:
@@ -63,6 +78,10 @@ cdef struct Scratch:
     float* scales
     double* sums
     int64_t* counts
+    float* lows             # smallest element
+    float* highs            # largest element, or that of the largest magnitude
+    uint8_t* stored_zeros
+    float* zeros
 
 
 cdef int64_t _scales_per_box(Geometry* g) noexcept nogil:
@@ -88,9 +107,13 @@ cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogi
     cdef int32_t seen, largest = 0
     cdef int axis
     memset(scratch.ranges, 0, n * sizeof(int32_t))
-    if job.absmean:
+    if job.measure == MEAN:
         memset(scratch.sums, 0, n * sizeof(double))
         memset(scratch.counts, 0, n * sizeof(int64_t))
+    elif job.measure != MAGNITUDE:
+        for i in range(n):
+            scratch.lows[i] = aq_float(<uint32_t>INFINITY_BITS)
+            scratch.highs[i] = -scratch.lows[i] if job.measure == BOUNDS else <float>0.0
     for axis in range(g.lead):
         position[axis] = box.low[axis]
     while True:
@@ -110,8 +133,12 @@ cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogi
                 largest = seen if seen > largest else largest
             else:
                 widen_ranges(x, length, i, block, scratch.ranges + place)
-            if job.absmean:
+            if job.measure == MEAN:
                 add_magnitudes(x, length, i, block, scratch.sums + place, scratch.counts + place)
+            elif job.measure == BOUNDS:
+                widen_bounds(x, length, i, block, scratch.lows + place, scratch.highs + place)
+            elif job.measure == EXTREME:
+                find_extremes(x, length, i, block, scratch.highs + place)
             column += length
         if not next_line(g, box, position):
             break
@@ -122,7 +149,11 @@ cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogi
         met[0] |= MET_NONFINITE
         if largest > INFINITY_BITS:
             met[0] |= MET_NAN
-    if job.absmean:
+    if job.measure == BOUNDS:
+        settle_bounds(
+            scratch.ranges, scratch.lows, scratch.highs, n, job.zero.in_range, job.zero.kind != BIAS
+        )
+    elif job.measure == MEAN:
         for i in range(n):
             if 0 < scratch.ranges[i] < INFINITY_BITS and scratch.counts[i] > 0:
                 scratch.ranges[i] = <int32_t>aq_bits(<float>(scratch.sums[i] / <double>scratch.counts[i]))
@@ -158,18 +189,26 @@ cdef void _copy_rows(
 cdef void _scale(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     """Stored scales of the box, from its ranges into ``scratch.stored`` and the grid."""
     cdef int64_t n = box.rows * box.columns, size = scale_bytes(job.rules.kind)
-    raw_scales(scratch.ranges, n, &job.rules, scratch.scales)
-    round_scales(scratch.ranges, scratch.scales, n, &job.rules, scratch.stored)
+    raw_scales(scratch.ranges, scratch.lows, scratch.highs, n, &job.rules, scratch.scales)
+    round_scales(scratch.ranges, scratch.highs, scratch.scales, n, &job.rules, scratch.stored)
     store_exceptional_scales(
         scratch.ranges, n, job.rules.kind, job.policy == PROPAGATE, scratch.stored
     )
     _copy_rows(job, box, job.scales, scratch.stored, size, True)
+    if job.zero.kind != NO_ZERO:
+        decode_scales(scratch.stored, n, job.rules.kind, scratch.scales)
+        store_zeros(
+            scratch.lows, scratch.highs, scratch.scales, n, &job.zero, scratch.stored_zeros
+        )
+        _copy_rows(job, box, job.zeros, scratch.stored_zeros, zero_bytes(job.zero.dtype), True)
 
 
 cdef void _take_scales(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     """Given scales of the box into ``scratch.stored``; NaN where the box shows that it must be."""
     cdef int64_t n = box.rows * box.columns, size = scale_bytes(job.rules.kind)
     _copy_rows(job, box, job.scales, scratch.stored, size, False)
+    if job.zero.kind != NO_ZERO:
+        _copy_rows(job, box, job.zeros, scratch.stored_zeros, zero_bytes(job.zero.dtype), False)
     if job.phases & MEASURE and job.policy == PROPAGATE:
         store_exceptional_scales(scratch.ranges, n, job.rules.kind, True, scratch.stored)
         _copy_rows(job, box, job.scales, scratch.stored, size, True)
@@ -191,11 +230,13 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     cdef bint along_line = g.packed == g.lead, has_nan = False
     cdef int64_t n = box.rows * box.columns, block = g.block[g.lead]
     cdef int64_t stride = g.array_stride[g.lead], tile = tile_length(g)
-    cdef int64_t row, column, length, i, padded, word
+    cdef int64_t row, column, length, i, padded, word, linear, cell
     cdef int axis, shift
     decode_scales(scratch.stored, n, job.rules.kind, scratch.scales)
     if job.rules.two_level:
         apply_tensor_scale(scratch.scales, n, job.rules.tensor_scale)
+    if job.zero.kind != NO_ZERO:
+        decode_zeros(scratch.stored_zeros, n, job.zero.dtype, scratch.zeros)
     for i in range(n):
         has_nan |= scratch.scales[i] != scratch.scales[i]
     for axis in range(g.lead):
@@ -205,30 +246,44 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
         row = 0
         word = 0
         shift = 0
+        linear = 0
         for axis in range(g.lead):
             line += position[axis] * g.array_stride[axis]
+            linear = linear * g.shape[axis] + position[axis]
             row += (position[axis] // g.block[axis] - box.low[axis] // g.block[axis]) * box.row_stride[axis]
             if axis == g.packed:
                 word += position[axis] // g.codes_per_word * g.data_stride[axis]
                 shift = <int>(position[axis] % g.codes_per_word) * codec.bits
             else:
                 word += position[axis] * g.data_stride[axis]
+        linear *= g.shape[g.lead]
         words = job.data + word * job.word_bytes
         column = box.first_column
         while column < box.end_column:
             length = min(tile, box.end_column - column)
             x = load_tile(line + column * stride, stride, length, job.kind, job.swapped, job.direct, buffer)
-            scales = (
-                scratch.scales + row * box.columns + column // block - box.first_column // block
-            )
+            cell = row * box.columns + column // block - box.first_column // block
+            scales = scratch.scales + cell
             i = column % block
             if job.phases & MEASURE and job.direct:
                 prefetch(line + (column + g.chunk) * stride, length * stride)
-            divide_by_blocks(x, length, i, block, scales, quotients)
+            if job.zero.kind != NO_ZERO:
+                affine_quotients(
+                    x, length, i, block, scales, scratch.zeros + cell, &job.zero, job.reciprocal,
+                    quotients,
+                )
+            elif job.reciprocal:
+                multiply_by_inverses(x, length, i, block, scales, quotients)
+            else:
+                divide_by_blocks(x, length, i, block, scales, quotients)
             target = &codes[0]
             if g.packed < 0:
                 target = words + column
-            encode_tile(quotients, length, codec, target)
+            encode_tile(quotients, length, codec, <uint64_t>(linear + column), target)
+            if job.zero.kind != NO_ZERO:
+                shift_codes(
+                    target, length, i, block, scratch.zeros + cell, &job.zero, codec.mask
+                )
             if has_nan:
                 clear_nan_blocks(target, length, i, block, scales, codec.zero_code)
             if along_line:
@@ -259,44 +314,62 @@ cdef void _publish_ranges(Job* job, Box* box, Scratch* scratch) noexcept nogil:
                 job.ranges[index + column] = magnitude
 
 
-cdef int _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
-    """Work on a range of boxes; returns what was met, or -1 without memory."""
-    cdef Scratch scratch
-    cdef Box box
-    cdef int64_t index, room = _scales_per_box(&job.geometry)
-    cdef int met = 0
+cdef bint _allocate(Scratch* scratch, int64_t room) noexcept nogil:
+    """Memory for the scales of one box; False without."""
     scratch.ranges = <int32_t*>malloc(room * sizeof(int32_t))
     scratch.stored = <uint8_t*>malloc(room * sizeof(float))
     scratch.scales = <float*>malloc(room * sizeof(float))
-    scratch.sums = <double*>malloc(room * sizeof(double) if job.absmean else 1)
-    scratch.counts = <int64_t*>malloc(room * sizeof(int64_t) if job.absmean else 1)
-    if (
-        scratch.ranges == NULL or scratch.stored == NULL or scratch.scales == NULL
-        or scratch.sums == NULL or scratch.counts == NULL
-    ):
-        met = -1
-    else:
-        for index in range(first_box, end_box):
-            locate_box(&job.geometry, index, &box)
-            if job.phases & MEASURE:
-                _measure(job, &box, &scratch, &met)
-                if met and (job.policy == RAISE or (job.policy == SATURATE and met & MET_NAN)):
-                    break
-            elif job.phases & SCALE:
-                _copy_rows(job, &box, <uint8_t*>job.ranges, <uint8_t*>scratch.ranges, 4, False)
-            if job.phases & SCALE:
-                _scale(job, &box, &scratch)
-            elif job.phases & ENCODE:
-                _take_scales(job, &box, &scratch)
-            if job.phases & ENCODE:
-                _encode(job, &box, &scratch)
-            if job.phases & MEASURE and job.ranges != NULL:
-                _publish_ranges(job, &box, &scratch)
+    scratch.sums = <double*>malloc(room * sizeof(double))
+    scratch.counts = <int64_t*>malloc(room * sizeof(int64_t))
+    scratch.lows = <float*>malloc(room * sizeof(float))
+    scratch.highs = <float*>malloc(room * sizeof(float))
+    scratch.stored_zeros = <uint8_t*>malloc(room * sizeof(float))
+    scratch.zeros = <float*>malloc(room * sizeof(float))
+    return (
+        scratch.ranges != NULL and scratch.stored != NULL and scratch.scales != NULL
+        and scratch.sums != NULL and scratch.counts != NULL and scratch.lows != NULL
+        and scratch.highs != NULL and scratch.stored_zeros != NULL and scratch.zeros != NULL
+    )
+
+
+cdef void _release(Scratch* scratch) noexcept nogil:
     free(scratch.ranges)
     free(scratch.stored)
     free(scratch.scales)
     free(scratch.sums)
     free(scratch.counts)
+    free(scratch.lows)
+    free(scratch.highs)
+    free(scratch.stored_zeros)
+    free(scratch.zeros)
+
+
+cdef int _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
+    """Work on a range of boxes; returns what was met, or -1 without memory."""
+    cdef Scratch scratch
+    cdef Box box
+    cdef int64_t index
+    cdef int met = 0
+    if not _allocate(&scratch, _scales_per_box(&job.geometry)):
+        _release(&scratch)
+        return -1
+    for index in range(first_box, end_box):
+        locate_box(&job.geometry, index, &box)
+        if job.phases & MEASURE:
+            _measure(job, &box, &scratch, &met)
+            if met and (job.policy == RAISE or (job.policy == SATURATE and met & MET_NAN)):
+                break
+        elif job.phases & SCALE:
+            _copy_rows(job, &box, <uint8_t*>job.ranges, <uint8_t*>scratch.ranges, 4, False)
+        if job.phases & SCALE:
+            _scale(job, &box, &scratch)
+        elif job.phases & ENCODE:
+            _take_scales(job, &box, &scratch)
+        if job.phases & ENCODE:
+            _encode(job, &box, &scratch)
+        if job.phases & MEASURE and job.ranges != NULL:
+            _publish_ranges(job, &box, &scratch)
+    _release(&scratch)
     return met
 
 
@@ -304,16 +377,17 @@ def run(
     array, int kind, bint swapped, const int64_t[:, ::1] geometry, int packed,
     int64_t codes_per_word, int64_t chunk, const int32_t[::1] codec_fields,
     const float[::1] codec_bounds, const float[::1] edges, const uint8_t[::1] order,
-    const float[::1] table, int scale_kind, int scale_rule, float scale_divisor,
-    int largest_exponent, bint two_level, bint keeps_vanished, float tensor_scale, int phases, int policy, bint absmean,
-    int word_bytes, int32_t[::1] ranges, uint8_t[::1] scales, uint8_t[::1] data, int64_t first_box,
-    int64_t end_box,
+    const float[::1] table, uint64_t seed, bint reciprocal, const int32_t[::1] rule_fields,
+    const float[::1] rule_numbers, float tensor_scale, int zero_kind, int zero_dtype,
+    bint zero_in_range, int phases, int policy, int measure, int word_bytes,
+    int32_t[::1] ranges, uint8_t[::1] scales, uint8_t[::1] zeros, uint8_t[::1] data,
+    int64_t first_box, int64_t end_box,
 ):
     """Measure, scale and encode boxes `first_box` to `end_box` of an array.
 
     `array` is any exporter of the buffer protocol, read through its strides; the geometry says
-    how to walk it. `ranges`, `scales` and `data` are the whole grid and the whole data as flat
-    memory, or None where `phases` does not need them.
+    how to walk it. `ranges`, `scales`, `zeros` and `data` are whole grids and the whole data as
+    flat memory, or None where `phases` does not need them.
 
     Returns
     -------
@@ -332,24 +406,34 @@ def run(
         raise ValueError("boxes outside the array")
     job.kind = <ElementKind>kind
     job.swapped = swapped
-    job.rules.kind = <ScaleKind>scale_kind
-    job.rules.rule = <ScaleRule>scale_rule
-    job.rules.divisor = scale_divisor
-    job.rules.largest_exponent = largest_exponent
-    job.rules.two_level = two_level
-    job.rules.keeps_vanished = keeps_vanished
-    job.rules.tensor_scale = tensor_scale
+    read_scale_rules(&job.rules, rule_fields, rule_numbers, tensor_scale)
+    job.codec.seed = seed
+    job.reciprocal = reciprocal
+    job.zero.kind = <ZeroKind>zero_kind
+    job.zero.dtype = <ZeroDtype>zero_dtype
+    job.zero.in_range = zero_in_range
+    job.zero.low = job.codec.low
+    job.zero.high = job.codec.high
+    job.zero.divisor = rule_numbers[0]
+    # stochastic rounding is about elements
+    job.zero.rounding = HALF_AWAY if job.codec.rounding == STOCHASTIC else job.codec.rounding
+    if zero_kind != NO_ZERO:
+        # quotients are clamped by block; the codec only rounds them
+        job.codec.low = -4194304
+        job.codec.high = 4194304
     job.phases = phases
     job.policy = <Policy>policy
-    job.absmean = absmean
+    job.measure = <Measure>measure
     job.word_bytes = word_bytes
     job.ranges = &ranges[0] if ranges is not None else NULL
     job.scales = &scales[0] if scales is not None else NULL
+    job.zeros = &zeros[0] if zeros is not None else NULL
     job.data = &data[0] if data is not None else NULL
     if (
         (phases & (SCALE | ENCODE) and scales is None)
         or (phases & ENCODE and data is None)
         or (phases & SCALE and not phases & MEASURE and ranges is None)
+        or (phases & (SCALE | ENCODE) and zero_kind != NO_ZERO and zeros is None)
     ):
         raise ValueError("these phases require memory for ranges, scales or data")
     PyObject_GetBuffer(array, &view, PyBUF_STRIDED_RO)

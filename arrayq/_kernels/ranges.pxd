@@ -143,3 +143,54 @@ cdef inline void add_magnitudes(
         x += taken
         n -= taken
         first = 0
+
+
+cdef inline void widen_bound(
+    const float* source, int64_t n, float* low, float* high,
+) noexcept nogil:
+    cdef aq_const_floats x = source
+    cdef float v, lowest = low[0], highest = high[0], infinity = aq_float(<uint32_t>INFINITY_BITS)
+    cdef bint finite
+    cdef int64_t i
+    for i in range(n):
+        finite = <int32_t>(aq_bits(x[i]) & MAGNITUDE_MASK) < INFINITY_BITS
+        v = x[i] if finite else infinity
+        lowest = v if v < lowest else lowest
+        v = x[i] if finite else -infinity
+        highest = v if v > highest else highest
+    low[0] = lowest
+    high[0] = highest
+
+
+cdef inline void widen_bounds(
+    const float* x, int64_t n, int64_t first, int64_t block, float* lows, float* highs,
+) noexcept nogil:
+    """Lower `lows` and raise `highs`, one per block, by the finite elements."""
+    cdef int64_t k = 0, taken
+    while n > 0:
+        taken = min(block - first, n)
+        widen_bound(x, taken, lows + k, highs + k)
+        k += 1
+        x += taken
+        n -= taken
+        first = 0
+
+
+cdef inline void find_extremes(
+    const float* x, int64_t n, int64_t first, int64_t block, float* extremes,
+) noexcept nogil:
+    """Element of the largest magnitude of each block, the first one of equals; finite ones only."""
+    cdef int64_t k = 0, i, taken
+    cdef int32_t magnitude, largest
+    while n > 0:
+        taken = min(block - first, n)
+        largest = <int32_t>(aq_bits(extremes[k]) & MAGNITUDE_MASK)
+        for i in range(taken):
+            magnitude = <int32_t>(aq_bits(x[i]) & MAGNITUDE_MASK)
+            if largest < magnitude < INFINITY_BITS:
+                largest = magnitude
+                extremes[k] = x[i]
+        k += 1
+        x += taken
+        n -= taken
+        first = 0

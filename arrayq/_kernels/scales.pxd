@@ -3,7 +3,7 @@
 Each step is a loop of its own over the scales of one box, one float32 rounding per operation.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from arrayq._kernels.bits cimport (
@@ -19,11 +19,36 @@ cdef enum ScaleKind:
     SCALE_UE8M0 = 3
     SCALE_UE4M3 = 4
 
-# Rules, numbered as in arrayq._paths.host.SCALE_RULES.
-cdef enum ScaleRule:
-    ROUND_UP = 0
-    ROUND_NEAREST = 1
-    POWER_FLOOR = 2       # OCP MX: 2 ** (floor(log2 amax) - largest exponent of the element)
+# How a range becomes a raw scale, numbered as in arrayq._paths.scale_rules.
+cdef enum ScaleFrom:
+    FROM_RANGE = 0          # range / divisor
+    FROM_BOUNDS = 1         # (max - min) / divisor
+    FROM_ENDPOINTS = 2      # max(min / qmin, max / qmax)
+    FROM_EXTREME = 3        # signed element of the largest magnitude / qmin
+    FROM_INVERSE = 4        # 1 / (1 / (max - min) * divisor)
+    POWER_FLOOR = 5         # 2 ** (floor(log2 amax) - largest exponent of the element)
+    POWER_CEIL = 6
+    POWER_EVEN = 7
+    POWER_ABOVE = 8         # 2 ** ceil(log2(amax / largest value))
+    POWER_NEAREST = 9       # 2 ** round(log2(amax / largest value))
+
+# What a block of zeros stores, numbered as in arrayq._paths.scale_rules.
+cdef enum ZeroBlock:
+    STORE_ZERO = 0
+    STORE_SMALLEST = 1
+    STORE_ONE = 2
+
+# Fields of the integer table of scale rules, numbered as in arrayq._paths.scale_rules.
+cdef enum:
+    RULE_KIND = 0
+    RULE_FROM = 1
+    RULE_ROUND_UP = 2
+    RULE_LARGEST_EXPONENT = 3
+    RULE_MANTISSA_BITS = 4
+    RULE_TWO_LEVEL = 5
+    RULE_KEEPS_VANISHED = 6
+    RULE_ZERO_BLOCK = 7
+    RULE_FIELDS = 8
 
 cdef enum:
     SMALLEST_SUBNORMAL = 1
@@ -33,12 +58,38 @@ cdef enum:
 
 cdef struct ScaleRules:
     ScaleKind kind
-    ScaleRule rule
-    float divisor          # range / divisor is the raw scale
-    int largest_exponent   # of the element format, for POWER_FLOOR
+    ScaleFrom source
+    bint up                # round up rather than to nearest
+    int largest_exponent   # of the element format, for the rules on powers of two
+    int mantissa_bits      # of the element format, for POWER_EVEN
     bint two_level
     bint keeps_vanished    # a raw scale that float32 itself flushes to zero stays zero
+    ZeroBlock zero_block
+    float divisor
+    float qmin
+    float qmax
+    float smallest         # raw scales are raised to it
     float tensor_scale
+
+
+cdef inline void read_scale_rules(
+    ScaleRules* rules, const int32_t[::1] fields, const float[::1] numbers, float tensor_scale,
+) except *:
+    if fields.shape[0] != RULE_FIELDS or numbers.shape[0] != 4:
+        raise ValueError("the scale rules are incomplete")
+    rules.kind = <ScaleKind>fields[RULE_KIND]
+    rules.source = <ScaleFrom>fields[RULE_FROM]
+    rules.up = fields[RULE_ROUND_UP]
+    rules.largest_exponent = fields[RULE_LARGEST_EXPONENT]
+    rules.mantissa_bits = fields[RULE_MANTISSA_BITS]
+    rules.two_level = fields[RULE_TWO_LEVEL]
+    rules.keeps_vanished = fields[RULE_KEEPS_VANISHED]
+    rules.zero_block = <ZeroBlock>fields[RULE_ZERO_BLOCK]
+    rules.divisor = numbers[0]
+    rules.qmin = numbers[1]
+    rules.qmax = numbers[2]
+    rules.smallest = numbers[3]
+    rules.tensor_scale = tensor_scale
 
 
 cdef inline int64_t scale_bytes(ScaleKind kind) noexcept nogil:
@@ -102,10 +153,27 @@ cdef inline float decode_ue8m0(uint32_t byte) noexcept nogil:
     return aq_float(byte << 23 if byte else 0x400000)
 
 
+cdef inline float bounds_scale(float low, float high, float divisor) noexcept nogil:
+    """(high - low) / divisor, by halves where the difference overflows."""
+    cdef float span = high - low
+    if aq_bits(span) >= 0x7F800000:
+        return (high * <float>0.5 - low * <float>0.5) / (divisor * <float>0.5)
+    return span / divisor
+
+
+cdef inline float inverse_of_scale(float low, float high, float divisor) noexcept nogil:
+    """What HQQ multiplies by: divisor / (high - low) by way of a reciprocal, at most 2e4."""
+    cdef float span = high - low, inverse
+    inverse = (<float>1.0 / span) * divisor
+    inverse = inverse if span > <float>1e-4 else <float>1.0
+    return inverse if inverse < <float>2e4 else <float>2e4
+
+
 cdef inline void raw_scales(
-    const int32_t* ranges, int64_t n, ScaleRules* rules, float* raw,
+    const int32_t* ranges, const float* lows, const float* highs, int64_t n, ScaleRules* rules,
+    float* raw,
 ) noexcept nogil:
-    """range / divisor, over the tensor scale where there is one.
+    """Magnitudes of the raw scales, over the tensor scale where there is one.
 
     What vanishes in a division although the range is not zero becomes the smallest positive
     float32, so that it rounds up and not away; burn's two levels keep the zero."""
@@ -113,36 +181,101 @@ cdef inline void raw_scales(
     cdef aq_floats out = raw
     cdef int64_t i
     cdef float divisor = rules.divisor, tensor_scale = rules.tensor_scale
+    cdef float below, above, smallest = rules.smallest
     cdef uint32_t bits, vanished = 0 if rules.keeps_vanished else SMALLEST_SUBNORMAL
-    for i in range(n):
-        out[i] = aq_float(<uint32_t>source[i]) / divisor
+    if rules.source == FROM_BOUNDS:
+        for i in range(n):
+            out[i] = bounds_scale(lows[i], highs[i], divisor)
+    elif rules.source == FROM_INVERSE:
+        for i in range(n):
+            out[i] = <float>1.0 / inverse_of_scale(lows[i], highs[i], divisor)
+    elif rules.source == FROM_ENDPOINTS:
+        for i in range(n):
+            below = lows[i] / rules.qmin
+            above = highs[i] / rules.qmax
+            out[i] = above if above > below else below
+    else:
+        for i in range(n):
+            out[i] = aq_float(<uint32_t>source[i]) / divisor
     if rules.two_level:
         for i in range(n):
             out[i] = out[i] / tensor_scale
+    if rules.source == FROM_INVERSE:
+        return
     for i in range(n):
         bits = aq_bits(out[i])
         bits = bits if bits != 0 else vanished
         bits = bits if <int32_t>bits < LARGEST_FINITE else <uint32_t>LARGEST_FINITE
         bits = bits if source[i] != 0 else <uint32_t>0
         out[i] = aq_float(bits)
+    if smallest > 0:
+        for i in range(n):
+            out[i] = out[i] if out[i] > smallest or source[i] == 0 else smallest
+    if rules.zero_block != STORE_ZERO:
+        for i in range(n):
+            if source[i] == 0:
+                out[i] = smallest if rules.zero_block == STORE_SMALLEST else <float>1.0
+    if rules.source == FROM_BOUNDS:
+        for i in range(n):
+            if lows[i] == highs[i] and lows[i] != 0:
+                out[i] = smallest
+
+
+cdef inline uint32_t nearest_power_bits(float x) noexcept nogil:
+    """Bits of the power of two nearest to a positive float32 in the logarithm."""
+    cdef uint32_t bits = aq_bits(x), power
+    if bits >= SMALLEST_NORMAL:
+        power = (bits >> 23) + <uint32_t>((bits & 0x7FFFFF) >= 0x3504F4)
+        return (power if power < 254 else <uint32_t>254) << 23
+    power = 1
+    while 2 * power <= bits:
+        power *= 2
+    # squares of significands, exactly: up when (bits / power) ** 2 >= 2
+    if <uint64_t>bits * bits >= 2 * <uint64_t>power * power:
+        power *= 2
+    return power
+
+
+cdef inline int32_t power_byte(int32_t range_bits, float raw, ScaleRules* rules) noexcept nogil:
+    """Exponent byte of a block by one of the rules on powers of two, before clamping to 0..254."""
+    cdef uint32_t bits = aq_bits(raw)
+    if rules.source == POWER_FLOOR:
+        return (range_bits >> 23) - rules.largest_exponent
+    if rules.source == POWER_CEIL:
+        return (range_bits >> 23) + <int32_t>((range_bits & 0x7FFFFF) != 0) - rules.largest_exponent
+    if rules.source == POWER_EVEN:
+        return ((range_bits + (1 << (22 - rules.mantissa_bits))) >> 23) - rules.largest_exponent
+    if rules.source == POWER_ABOVE:
+        return <int32_t>power_ue8m0(raw, True)
+    # the significand of sqrt(2) is 0x3504F3.34...; below 2**-126 the same bound as a subnormal
+    if bits < SMALLEST_NORMAL:
+        return <int32_t>(bits >= 0x5A827A)
+    return <int32_t>(bits >> 23) + <int32_t>((bits & 0x7FFFFF) >= 0x3504F4)
 
 
 cdef inline void round_scales(
-    const int32_t* ranges, float* raw, int64_t n, ScaleRules* rules, uint8_t* stored,
+    const int32_t* ranges, const float* extremes, float* raw, int64_t n, ScaleRules* rules,
+    uint8_t* stored,
 ) noexcept nogil:
     """Raw scales into codes of the scale dtype. A nonzero scale never becomes zero."""
     cdef aq_const_floats source = raw
     cdef aq_bytes codes = stored
     cdef uint16_t* halves = <uint16_t*>stored
-    cdef bint up = rules.rule == ROUND_UP
+    cdef uint32_t* words = <uint32_t*>stored
+    cdef bint up = rules.up
     cdef int64_t i
     cdef int32_t power
     cdef uint32_t code
-    if rules.rule == POWER_FLOOR:
+    if rules.source == POWER_NEAREST and rules.kind == SCALE_F32:
         for i in range(n):
-            power = (ranges[i] >> 23) - rules.largest_exponent
+            words[i] = nearest_power_bits(source[i]) if ranges[i] != 0 else aq_bits(source[i])
+    elif rules.source >= POWER_FLOOR:
+        for i in range(n):
+            power = power_byte(ranges[i], source[i], rules)
             power = power if power < 254 else 254
             codes[i] = <uint8_t>(power if power > 0 and ranges[i] != 0 else 0)
+            if ranges[i] == 0 and rules.zero_block != STORE_ZERO:
+                codes[i] = <uint8_t>power_ue8m0(source[i], up)
     elif rules.kind == SCALE_F32:
         memcpy(stored, raw, 4 * n)
     elif rules.kind == SCALE_F16:
@@ -166,6 +299,14 @@ cdef inline void round_scales(
         for i in range(n):
             code = nearest_ue4m3(source[i])
             codes[i] = <uint8_t>(code + <uint32_t>((code == 0) & (source[i] > 0)))
+    if rules.source == FROM_EXTREME:
+        # the smallest code is negative, so a positive extreme makes a negative scale
+        for i in range(n):
+            if extremes[i] > 0:
+                if rules.kind == SCALE_F32:
+                    words[i] |= <uint32_t>0x80000000
+                else:
+                    halves[i] |= 0x8000
 
 
 cdef inline void store_exceptional_scales(

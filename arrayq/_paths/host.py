@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 from copy import copy
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,14 @@ import numpy.typing as npt
 
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_scheme
+from arrayq._paths.scale_rules import (
+    largest_value,
+    range_divisor,
+    scale_arguments,
+)
 from arrayq._paths.threads import run_boxes
 from arrayq.layout import Cut, Lines, Plan, collapse
-from arrayq.numerics import Calibration, ScaleFrom, ScaleRounding, TensorFrom
+from arrayq.numerics import Calibration, ScaleFrom, TensorFrom
 from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype
 
 __all__ = ["Met", "Policy", "Stored", "allocate", "dequantize", "quantize"]
@@ -29,17 +33,6 @@ Array = npt.NDArray[Any]
 
 # Numbered as ElementKind in lines.pxd.
 ELEMENT_KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
-# Numbered as ScaleKind in scales.pxd.
-SCALE_KINDS = {
-    ScaleDtype.F32: 0,
-    ScaleDtype.F16: 1,
-    ScaleDtype.BF16: 2,
-    ScaleDtype.UE8M0: 3,
-    ScaleDtype.UE4M3: 4,
-}
-# Numbered as ScaleRule in scales.pxd.
-SCALE_RULES = {ScaleRounding.UP: 0, ScaleRounding.NEAREST: 1, ScaleFrom.FLOOR: 2}
-
 _SMALLEST_NORMAL = np.float32(2.0**-126)
 _SMALLEST_SUBNORMAL = np.float32(2.0**-149)
 
@@ -61,6 +54,15 @@ class Policy(enum.IntEnum):
     IGNORE = 3
 
 
+class Measure(enum.IntEnum):
+    """What is measured of a block; numbered as in quantize.pyx."""
+
+    MAGNITUDE = 0
+    MEAN = 1
+    BOUNDS = 2
+    EXTREME = 3
+
+
 class Met(enum.IntFlag):
     """What a pass met; numbered as in quantize.pyx."""
 
@@ -75,61 +77,12 @@ class Met(enum.IntFlag):
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """The arrays of a quantized array: data, scale grid and tensor scale."""
+    """The arrays of a quantized array: data, grids of scales and zero points, tensor scale."""
 
     data: Array
     scale_data: Array
+    zero_point: Array | None
     tensor_scale: Array | None
-
-
-@dataclass(frozen=True)
-class _ScaleRules:
-    """Scale arguments of the kernels, from a scheme."""
-
-    kind: int
-    rule: int
-    divisor: float
-    largest_exponent: int
-    two_level: bool
-    keeps_vanished: bool
-
-    def arguments(self, tensor_scale: float) -> tuple[Any, ...]:
-        return (
-            self.kind, self.rule, self.divisor, self.largest_exponent, self.two_level,
-            self.keeps_vanished, tensor_scale,
-        )  # fmt: skip
-
-
-@lru_cache(maxsize=256)
-def _scale_rules(scheme: QuantScheme) -> _ScaleRules:
-    numerics = scheme.numerics
-    rule = SCALE_RULES[numerics.scale_rounding]
-    if numerics.scale_from is ScaleFrom.FLOOR:
-        rule = SCALE_RULES[ScaleFrom.FLOOR]
-    return _ScaleRules(
-        SCALE_KINDS[scheme.scale_dtype], rule, _range_divisor(scheme),
-        _largest_exponent(scheme), scheme.two_level,
-        scheme.two_level and numerics.tensor_from is TensorFrom.BLOCK_SCALES,
-    )  # fmt: skip
-
-
-def _largest_value(scheme: QuantScheme) -> float:
-    """Largest magnitude that a code means before it is scaled."""
-    if scheme.mode is QuantMode.LOOKUP:
-        return max(abs(entry) for entry in scheme.require_codebook())
-    return scheme.value.format.qmax
-
-
-def _range_divisor(scheme: QuantScheme) -> float:
-    if scheme.mode is QuantMode.SYMMETRIC and scheme.numerics.scale_from is ScaleFrom.RANGE:
-        return scheme.value.format.half_range
-    return _largest_value(scheme)
-
-
-def _largest_exponent(scheme: QuantScheme) -> int:
-    if scheme.mode is QuantMode.LOOKUP:
-        return int(np.frexp(_largest_value(scheme))[1]) - 1
-    return scheme.value.format.largest_exponent
 
 
 def allocate(plan: Plan) -> Stored:
@@ -138,6 +91,7 @@ def allocate(plan: Plan) -> Stored:
     return Stored(
         np.empty(plan.data_shape, plan.data_dtype),
         np.empty(plan.grid, scheme.scale_dtype.stored_dtype),
+        None if scheme.zero is None else np.empty(plan.grid, scheme.zero.dtype.stored_dtype),
         np.empty((), np.float32) if scheme.two_level else None,
     )
 
@@ -158,16 +112,29 @@ def _flat_bytes(array: Array) -> npt.NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
 
 
+def _flat_zeros(stored: Stored | None) -> npt.NDArray[np.uint8] | None:
+    return None if stored is None or stored.zero_point is None else _flat_bytes(stored.zero_point)
+
+
+def _measure(scheme: QuantScheme, calibration: Calibration) -> Measure:
+    """What has to be known of a block to give it a scale."""
+    if scheme.mode is QuantMode.AFFINE or scheme.numerics.scale_from is ScaleFrom.ENDPOINTS:
+        return Measure.BOUNDS
+    if scheme.numerics.scale_from is ScaleFrom.SIGNED_MAX:
+        return Measure.EXTREME
+    return Measure.MEAN if calibration is Calibration.ABSMEAN else Measure.MAGNITUDE
+
+
 class _Pass:
     """One array, one plan: the arguments that all calls of the quantize kernel share."""
 
     def __init__(self, x: Array, plan: Plan, calibration: Calibration, policy: Policy) -> None:
         self.source = _Source(x)
         self.plan = plan
-        self.absmean = calibration is Calibration.ABSMEAN
+        self.measure = _measure(plan.scheme, calibration)
         self.policy = policy
         self.codec = codec_of_scheme(plan.scheme)
-        self.scales = _scale_rules(plan.scheme)
+        self.rules = scale_arguments(plan.scheme)
 
     def lines(self, cut: Cut) -> Lines:
         return collapse(self.plan, self.source.strides, cut)
@@ -187,7 +154,9 @@ class _Pass:
         lines = self.lines(cut)
         geometry = np.array(lines.table, np.int64)
         scales = None if stored is None else _flat_bytes(stored.scale_data)
+        zeros = _flat_zeros(stored)
         data = None if stored is None else _flat_bytes(stored.data)
+        rules = self.rules
         # threads that may share a block measure into grids of their own
         shared = Phase.MEASURE in phases and cut is Cut.WORDS and ranges is not None
 
@@ -195,10 +164,10 @@ class _Pass:
             own = np.zeros_like(ranges) if shared else ranges
             met = kernels.quantize.run(
                 self.source.array, self.source.kind, self.source.swapped, geometry, lines.packed,
-                lines.codes_per_word, lines.chunk, *self.codec.arguments,
-                *self.scales.arguments(tensor_scale), int(phases),
-                int(self.policy if policy is None else policy), self.absmean,
-                self.plan.word_bytes, own, scales, data, first, end,
+                lines.codes_per_word, lines.chunk, *self.codec.arguments, rules.seed,
+                rules.reciprocal, rules.fields, rules.numbers, tensor_scale, *rules.zero,
+                int(phases), int(self.policy if policy is None else policy), int(self.measure),
+                self.plan.word_bytes, own, scales, zeros, data, first, end,
             )  # fmt: skip
             return met, own
 
@@ -273,7 +242,7 @@ def quantize(
         phases |= Phase.SCALE
     if encode:
         phases |= Phase.ENCODE
-    few_boxes = work.lines(Cut.BLOCKS).boxes < threads and not work.absmean
+    few_boxes = work.lines(Cut.BLOCKS).boxes < threads and work.measure is Measure.MAGNITUDE
     if not few_boxes:
         return work.run(phases, Cut.BLOCKS, threads, stored=stored, tensor_scale=tensor_scale)
     ranges = np.zeros(stored.scale_data.size, np.int32)
@@ -301,13 +270,15 @@ def _store_empty(plan: Plan, stored: Stored, *, scaled: bool) -> None:
     if scaled:
         return
     stored.scale_data[...] = 0
+    if stored.zero_point is not None:
+        stored.zero_point[...] = 0
     if stored.tensor_scale is not None:
         stored.tensor_scale[...] = _tensor_scale(np.float32(0), plan.scheme)
 
 
 def _tensor_range(work: _Pass, threads: int) -> tuple[Met, np.float32]:
     """What the array holds beside finite numbers, and its largest finite block range."""
-    if work.absmean:
+    if work.measure is not Measure.MAGNITUDE:
         ranges = np.zeros(int(np.prod(work.plan.grid)), np.int32)
         met = work.run(Phase.MEASURE, Cut.BLOCKS, threads, ranges=ranges, policy=Policy.IGNORE)
     else:
@@ -323,9 +294,9 @@ def _tensor_scale(largest: np.float32, scheme: QuantScheme) -> np.float32:
     block_dtype = scheme.scale_dtype.format
     with np.errstate(all="ignore"):
         if scheme.numerics.tensor_from is TensorFrom.AMAX:
-            scale = largest / np.float32(_largest_value(scheme) * block_dtype.qmax)
+            scale = largest / np.float32(largest_value(scheme) * block_dtype.qmax)
             return _SMALLEST_SUBNORMAL if largest > 0 and scale == 0 else np.float32(scale)
-        raw = np.minimum(largest / np.float32(_range_divisor(scheme)), np.finfo(np.float32).max)
+        raw = np.minimum(largest / np.float32(range_divisor(scheme)), np.finfo(np.float32).max)
         return np.float32(np.maximum(raw / np.float32(block_dtype.qmax), _SMALLEST_NORMAL))
 
 
@@ -339,12 +310,13 @@ def dequantize(stored: Stored, plan: Plan, out: Array, threads: int) -> None:
     codec = codec_of_scheme(plan.scheme)
     tensor_scale = 1.0 if stored.tensor_scale is None else float(stored.tensor_scale)
     data, scales = _flat_bytes(stored.data), _flat_bytes(stored.scale_data)
+    zeros, rules = _flat_zeros(stored), scale_arguments(plan.scheme)
 
     def work(first: int, end: int) -> None:
         kernels.dequantize.run(
             source.array, source.kind, geometry, lines.packed, lines.codes_per_word, lines.chunk,
-            *codec.arguments, SCALE_KINDS[plan.scheme.scale_dtype], stored.tensor_scale is not None,
-            tensor_scale, plan.word_bytes, scales, data, first, end,
+            *codec.arguments, rules.kind, rules.two_level, tensor_scale, *rules.zero[:2],
+            plan.word_bytes, scales, zeros, data, first, end,
         )  # fmt: skip
 
     run_boxes(work, lines.boxes, threads)

@@ -77,6 +77,18 @@ def multiply(x: Any, y: Any) -> Floats:
         return np.asarray(np.asarray(x, np.float32) * np.asarray(y, np.float32))
 
 
+def add(x: Any, y: Any) -> Floats:
+    """Return the float32 sum, element by element."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.asarray(x, np.float32) + np.asarray(y, np.float32))
+
+
+def subtract(x: Any, y: Any) -> Floats:
+    """Return the float32 difference, element by element."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.asarray(x, np.float32) - np.asarray(y, np.float32))
+
+
 def to_float32(x: Any) -> Floats:
     """Widen 16-bit floats exactly and round float64 once, in native byte order."""
     array = np.asarray(x)

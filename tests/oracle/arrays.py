@@ -10,19 +10,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arithmetic import divide, multiply, to_float32
+from .arithmetic import add, divide, multiply, subtract, to_float32
 from .blocks import cell_numbers, grid_shape, members
 from .elements import ELEMENTS, Integer, Minifloat, encode_values, nearest_entry, value_of
+from .extents import extent_of
+from .rounding import to_whole, uniforms
 from .scales import (
     FLOAT32_SMALLEST_NORMAL,
     Level,
-    block_range,
+    is_zero,
     scale_bits,
     smallest_scale,
     stored_scale,
     two_level_scales,
 )
 from .words import pack_fields
+from .zeros import Zero, decoded, settled, zero_bits, zero_point
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,8 @@ class Spec:
     """A scheme in plain words: names, numbers and tuples only.
 
     ``block`` is None for a scheme of one per-tensor level, else the block size as the
-    user writes it. ``channel`` is the axis of a per-channel scheme.
+    user writes it. ``channel`` is the axis of a per-channel scheme. A scheme with a ``zero`` is
+    affine.
     """
 
     value: str = "q8s"
@@ -41,8 +48,14 @@ class Spec:
     channel: int | None = None
     scale_dtype: str = "f32"
     two_level: bool = False
+    zero: Zero | None = None
+    rounding: str | None = None
+    seed: int = 0
+    scaling: str = "divide"
     scale_from: str = "range"
     scale_rounding: str = "up"
+    smallest_scale: float = 0.0
+    zero_block: str = "zero"
     tensor_from: str = "block_scales"
     calibration: str = "minmax"
 
@@ -63,7 +76,16 @@ class Spec:
             self.scale_rounding,
             self.tensor_from,
             self.two_level,
+            self.zero is not None,
+            float(np.float32(self.smallest_scale)),
+            self.zero_block,
         )
+
+    @property
+    def rounding_rule(self) -> str:
+        """The rule that rounds elements where nothing looks them up."""
+        minifloat = isinstance(ELEMENTS[self.value], Minifloat)
+        return self.rounding or ("half_even" if minifloat else "half_away")
 
     @property
     def bits(self) -> int:
@@ -76,10 +98,12 @@ class Encoded:
 
     codes: npt.NDArray[np.int64]
     data: npt.NDArray[np.generic]
-    scales: npt.NDArray[np.float64]
+    scales: Doubles
     scale_data: npt.NDArray[np.generic]
     tensor_scale: np.float32 | None
-    values: npt.NDArray[np.float32]
+    zeros: Doubles | None
+    zero_data: npt.NDArray[np.generic] | None
+    values: Floats
 
 
 class NaNFoundError(ValueError):
@@ -91,10 +115,11 @@ def encode_array(
     spec: Spec,
     *,
     nonfinite: str = "raise",
-    scales: npt.NDArray[np.float64] | None = None,
+    scales: Doubles | None = None,
     tensor_scale: float | None = None,
+    zeros: Doubles | None = None,
 ) -> Encoded:
-    """Encode an array; given ``scales`` replace calibration."""
+    """Encode an array; given ``scales`` and ``zeros`` replace calibration."""
     floats = to_float32(x)
     bad = ~np.isfinite(floats)
     if bad.any() and (nonfinite == "raise" or (nonfinite == "saturate" and np.isnan(floats).any())):
@@ -103,9 +128,12 @@ def encode_array(
     cells = cell_numbers(floats.shape, block)
     grid = grid_shape(floats.shape, block)
     if scales is None:
-        tensor_scale, flat = _calibrate(floats, cells, math.prod(grid), spec, nonfinite)
-        scales = np.array(flat, np.float64).reshape(grid)
-    codes = encode_with(floats, effective(scales, tensor_scale, cells), spec)
+        found = _calibrate(floats, cells, math.prod(grid), spec, nonfinite)
+        tensor_scale, flat_scales, flat_zeros = found
+        scales = np.array(flat_scales, np.float64).reshape(grid)
+        zeros = None if flat_zeros is None else np.array(flat_zeros, np.float64).reshape(grid)
+    scale = effective(scales, tensor_scale, cells)
+    codes = encode_with(floats, scale, per_element(zeros, cells), spec)
     stored = None if tensor_scale is None else np.float32(tensor_scale)
     return Encoded(
         codes=codes,
@@ -113,63 +141,99 @@ def encode_array(
         scales=scales,
         scale_data=scale_bits(scales, spec.scale_dtype),
         tensor_scale=stored,
-        values=decode_array(codes, scales, tensor_scale, spec),
+        zeros=zeros,
+        zero_data=None if zeros is None or spec.zero is None else zero_bits(zeros, spec.zero.dtype),
+        values=decode_array(codes, scales, tensor_scale, spec, zeros=zeros),
     )
 
 
 def _calibrate(
-    floats: npt.NDArray[np.float32],
-    cells: npt.NDArray[np.int64],
-    count: int,
-    spec: Spec,
-    nonfinite: str,
-) -> tuple[float | None, list[float]]:
+    floats: Floats, cells: npt.NDArray[np.int64], count: int, spec: Spec, nonfinite: str
+) -> tuple[float | None, list[float], list[float] | None]:
+    """Return the tensor scale, the stored scales and the stored zero points."""
     flat = floats.ravel().tolist()
     groups = [[flat[k] for k in positions] for positions in members(cells, count)]
     finite = [[v for v in group if math.isfinite(v)] for group in groups]
-    ranges = [block_range(group, spec.calibration) for group in finite]
+    extents = [extent_of(group, spec.calibration) for group in finite]
+    if spec.zero is not None:
+        extents = [settled(extent, spec.zero) for extent in extents]
     tensor: float | None = None
     if spec.two_level:
-        amax = max(ranges, default=0.0)
-        tensor, stored = two_level_scales(ranges, amax, spec.level)
+        tensor, stored = two_level_scales(extents, spec.level)
     else:
-        stored = [stored_scale(r, spec.level) for r in ranges]
+        stored = [stored_scale(extent, spec.level) for extent in extents]
     for k, group in enumerate(groups):
         if len(finite[k]) == len(group):
             continue
         if nonfinite == "propagate":
             stored[k] = math.nan
-        elif ranges[k] == 0.0:
+        elif is_zero(extents[k], spec.level):
             smallest = smallest_scale(spec.scale_dtype)
             stored[k] = FLOAT32_SMALLEST_NORMAL if spec.scale_dtype == "f32" else smallest
-    return tensor, stored
+    if spec.zero is None:
+        return tensor, stored, None
+    zeros = [
+        zero_point(extent, scale, spec.zero, spec.level, spec.rounding_rule)
+        for extent, scale in zip(extents, stored, strict=True)
+    ]
+    return tensor, stored, zeros
 
 
-def effective(
-    scales: npt.NDArray[np.float64], tensor_scale: float | None, cells: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float32]:
+def per_element(grid: Doubles | None, cells: npt.NDArray[np.int64]) -> Floats:
+    """Return the number of every element's block; zeros where there is no grid."""
+    if grid is None or not grid.size:
+        return np.zeros(cells.shape, np.float32)
+    return grid.ravel().astype(np.float32)[cells]
+
+
+def effective(scales: Doubles, tensor_scale: float | None, cells: npt.NDArray[np.int64]) -> Floats:
     """Return the multiplier of every element: f32(scale * tensor scale) of its block."""
-    flat = scales.ravel().astype(np.float32)
-    if tensor_scale is not None:
-        flat = multiply(flat, np.float32(tensor_scale))
-    return flat[cells] if flat.size else np.zeros(cells.shape, np.float32)
+    scale = per_element(scales, cells)
+    return scale if tensor_scale is None else multiply(scale, np.float32(tensor_scale))
 
 
-def encode_with(
-    floats: npt.NDArray[np.float32], scale: npt.NDArray[np.float32], spec: Spec
-) -> npt.NDArray[np.int64]:
+def quotients(x: Floats, scale: Floats, *, by_reciprocal: bool) -> Floats:
+    """Return x / scale, or x * (1 / scale) where 1 / scale is finite; a zero where scale is 0."""
+    usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
+    inverse = divide(1.0, usable)
+    products = by_reciprocal & np.isfinite(inverse)
+    v = np.where(products, multiply(x, inverse), divide(x, usable))
+    return np.where(scale == 0, np.copysign(np.float32(0), x), v)
+
+
+def encode_with(floats: Floats, scale: Floats, zero: Floats, spec: Spec) -> npt.NDArray[np.int64]:
     """Return the codes of f32(x / scale); where the scale is 0 or NaN, the codes of zero.
 
-    An infinity has the largest code of its sign under every scale but NaN.
+    An infinity has the code that decodes furthest to its side under every scale but NaN.
     """
-    zero = np.copysign(np.float32(0), floats)
-    usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
-    v = np.where(scale == 0, zero, divide(floats, usable))
-    v = np.where(np.isinf(floats), floats, v)
+    beyond = np.where(scale < 0, -floats, floats)
+    inverts = spec.zero is not None and spec.scale_from == "inverse_range"
+    by_reciprocal = inverts or spec.scaling == "reciprocal"
+    finite = np.where(np.isinf(floats), np.float32(0), floats)
+    drawn = uniforms(spec.seed, floats.shape) if spec.rounding == "stochastic" else None
+    if spec.zero is None:
+        v = quotients(finite, scale, by_reciprocal=by_reciprocal)
+        v = np.where(np.isinf(floats), beyond, v)
+        v = np.where(np.isnan(scale), np.float32(0), v)
+        if spec.table is not None:
+            return nearest_entry(v, spec.table)
+        return encode_values(v, spec.value, rounding=spec.rounding_rule, drawn=drawn)
+    element = ELEMENTS[spec.value]
+    assert isinstance(element, Integer)
+    low, high = np.float32(element.low), np.float32(element.high)
+    if spec.zero.kind == "bias":
+        finite, shift = subtract(finite, add(zero, multiply(low, scale))), low
+    else:
+        shift = zero
+    v = quotients(finite, scale, by_reciprocal=by_reciprocal)
+    if not spec.zero.is_whole and spec.zero.kind == "code":
+        v, shift = add(v, zero), np.float32(0)
+    v = np.where(np.isinf(floats), beyond, v)
     v = np.where(np.isnan(scale), np.float32(0), v)
-    if spec.table is not None:
-        return nearest_entry(v, spec.table)
-    return encode_values(v, spec.value)
+    codes = np.clip(to_whole(v, spec.rounding_rule, drawn) + shift, low, high)
+    of_nan = np.clip(0, low, high)
+    whole = np.where(np.isnan(scale), of_nan, codes).astype(np.int64)
+    return whole % 2**element.width
 
 
 def stored_data(codes: npt.NDArray[np.int64], spec: Spec) -> npt.NDArray[np.generic]:
@@ -191,10 +255,14 @@ def decode_array(
     spec: Spec,
     *,
     offset: Sequence[int] | None = None,
-) -> npt.NDArray[np.float32]:
-    """Return f32(value of the code * effective scale)."""
+    zeros: Doubles | None = None,
+) -> Floats:
+    """Return f32(value of the code * effective scale); affine codes as their zero point says."""
     cells = cell_numbers(codes.shape, spec.block_on(codes.ndim), offset)
     element = ELEMENTS[spec.value]
     assert isinstance(element, Integer | Minifloat)
     table = spec.table or tuple(value_of(element, code) for code in range(2**element.width))
-    return multiply(effective(scales, tensor_scale, cells), np.array(table, np.float32)[codes])
+    numbers, scale = np.array(table, np.float32)[codes], effective(scales, tensor_scale, cells)
+    if spec.zero is not None:
+        return decoded(numbers, scale, per_element(zeros, cells), spec.zero.kind)
+    return multiply(scale, numbers)

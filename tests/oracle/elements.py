@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arithmetic import floor_log2
+from .rounding import goes_up, to_whole
 
 Codes = npt.NDArray[np.int64]
 
@@ -164,33 +165,62 @@ def encode_values(
     nan: int | None = None,
     negative_zero: str = "keep",
     nonpositive: str = "magnitude",
+    rounding: str | None = None,
+    drawn: Any = None,
 ) -> Codes:
-    """Return the codes (unsigned fields) of float32 values; NaN needs a code."""
+    """Return the codes (unsigned fields) of float32 values; NaN needs a code.
+
+    Without ``rounding`` integers round half away and minifloats half to even. ``drawn`` are the
+    uniform numbers of the stochastic rule.
+    """
     element = ELEMENTS[name]
     # A signalling NaN warns when it is widened.
     with np.errstate(invalid="ignore"):
         values = np.asarray(x, np.float32).astype(np.float64)
     if isinstance(element, Integer):
-        return _encode_integer(values, element, nan)
+        return _encode_integer(values, element, nan, rounding or "half_away", drawn)
     if isinstance(element, PowerOfTwo):
         return _encode_power(values, overflow, nan, nonpositive)
     if name == "f32":
         return _encode_float32(values, overflow, nan, negative_zero)
-    return _encode_minifloat(values, name, element, overflow, nan, negative_zero)
+    codes = _nearby_magnitudes(values, name, rounding or "half_even", drawn)
+    return _finish_minifloat(values, codes, name, element, overflow, nan, negative_zero)
 
 
-def _encode_integer(values: npt.NDArray[np.float64], element: Integer, nan: int | None) -> Codes:
+def _encode_integer(
+    values: npt.NDArray[np.float64], element: Integer, nan: int | None, rounding: str, drawn: Any
+) -> Codes:
     missing = np.isnan(values)
     if missing.any() and nan is None:
         raise ValueError("an integer has no code for NaN")
-    away = np.copysign(np.floor(np.abs(values) + 0.5), values)
-    clipped = np.clip(np.where(missing, 0.0, away), element.low, element.high)
-    fields = clipped.astype(np.int64) % 2**element.width
+    whole = to_whole(np.where(missing, 0.0, values), rounding, drawn)
+    fields = np.clip(whole, element.low, element.high).astype(np.int64) % 2**element.width
     return np.where(missing, nan or 0, fields)
 
 
-def _encode_minifloat(
+def _nearby_magnitudes(
+    values: npt.NDArray[np.float64], name: str, rounding: str, drawn: Any
+) -> Codes:
+    """Return the codes of rounded magnitudes; the code above the largest says overflow."""
+    finite = magnitudes(name)
+    points = np.array([*finite, 2 * finite[-1] - finite[-2]])
+    magnitude = np.minimum(np.nan_to_num(np.abs(values), nan=0.0, posinf=points[-1]), points[-1])
+    below = np.searchsorted(points, magnitude, side="right") - 1
+    above = np.minimum(below + 1, len(finite))
+    step = np.where(above > below, points[above] - points[below], 1.0)
+    rest = (magnitude - points[below]) / step
+    ties = {
+        "half_even": below % 2 == 1,
+        "half_up": ~np.signbit(values),
+        "half_away": True,
+        "half_to_zero": False,
+    }
+    return np.asarray(below + goes_up(rest, rounding, ties, drawn))
+
+
+def _finish_minifloat(
     values: npt.NDArray[np.float64],
+    codes: Codes,
     name: str,
     element: Minifloat,
     overflow: str,
@@ -201,12 +231,7 @@ def _encode_minifloat(
     code_of_nan = element.nan if nan is None else nan
     if missing.any() and code_of_nan is None:
         raise ValueError(f"{name} has no code for NaN")
-    points, largest = midpoints(name), len(magnitudes(name)) - 1
-    magnitude = np.where(missing, 0.0, np.abs(values))
-    below = np.searchsorted(points, magnitude, side="left")
-    # A tie stands exactly on points[below]; it goes to the even of the codes below, below + 1.
-    tie = (below <= largest) & (magnitude == points[np.minimum(below, largest)])
-    codes = below + (tie & (below % 2 == 1))
+    largest = len(magnitudes(name)) - 1
     sign_bit = 2 ** (element.width - 1) if element.signed else 0
     beyond = codes > largest
     replacement = {

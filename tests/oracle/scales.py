@@ -1,7 +1,8 @@
 """From the elements of a block to the scale that is stored.
 
-Sources: burn's ``compute_range`` and ``ScaleDtype::round_up`` for the default rules, the OCP
-Microscaling specification 1.0 for ``floor``, the NVFP4 recipe (amax / 2688) for
+Sources: burn's ``compute_range`` and ``ScaleDtype::round_up`` for the default rules, torchao's
+``choose_qparams_affine`` for ``endpoints`` and the affine range, ggml's ``quantize_row_q4_0`` for
+``signed_max``, HQQ's ``Quantizer`` for ``inverse_range``, the NVFP4 recipe (amax / 2688) for
 ``tensor_from="amax"``.
 """
 
@@ -15,8 +16,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from .arithmetic import divide, floor_log2, half_even, multiply, narrow
+from .arithmetic import divide, floor_log2, half_even, multiply, subtract
 from .elements import ELEMENTS, Integer, Minifloat, PowerOfTwo, encode_values, magnitudes
+from .extents import Extent
+from .powers import RULES as POWER_RULES
+from .powers import power_scale
 
 FLOAT32_SMALLEST_NORMAL = 2.0**-126
 NAN_BITS = {"f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0, "ue4m3": 0x7F, "ue8m0": 0xFF}
@@ -25,7 +29,7 @@ BITS_DTYPE = {"f16": np.uint16, "bf16": np.uint16, "ue4m3": np.uint8, "ue8m0": n
 
 @dataclass(frozen=True)
 class Level:
-    """How ranges become stored scales."""
+    """How the extents of blocks become stored scales."""
 
     value: str
     table: tuple[float, ...] | None
@@ -34,6 +38,9 @@ class Level:
     scale_rounding: str = "up"
     tensor_from: str = "block_scales"
     two_level: bool = False
+    affine: bool = False
+    smallest: float = 0.0
+    zero_block: str = "zero"
 
 
 def largest_scale(dtype: str) -> float:
@@ -66,18 +73,6 @@ def divisor(level: Level) -> float:
     if level.table is not None:
         return max(abs(low), abs(high))
     return (high - low) / 2 if level.scale_from == "range" else high
-
-
-def block_range(values: Sequence[float], calibration: str) -> float:
-    """Return max |x| or mean |x| of a block's elements, in their C order."""
-    if calibration == "minmax":
-        return max((abs(value) for value in values), default=0.0)
-    total = 0.0
-    for value in values:
-        total += abs(value)
-    if total == 0.0:
-        return 0.0
-    return narrow(total / len(values)) or smallest_scale("f32")
 
 
 def round_up(raw: float, dtype: str) -> float:
@@ -113,19 +108,13 @@ def _quantum(exact: Fraction, dtype: str) -> Fraction:
     return Fraction(2) ** (max(floor_log2(exact), 1 - element.bias) - element.mantissa)
 
 
-def floor_scale(block: float, level: Level) -> float:
-    """Return 2**(floor(log2 block) - emax) inside UE8M0; float32 subnormals count as 2**-127."""
-    low, high = value_range(level)
-    emax = floor_log2(Fraction(max(abs(low), abs(high))))
-    exponent = floor_log2(Fraction(block)) if block >= FLOAT32_SMALLEST_NORMAL else -127
-    return 2.0 ** min(max(exponent - emax, -127), 127)
-
-
 def round_scale(raw: float, nonzero: bool, level: Level) -> float:
     """Return a raw scale as its dtype stores it; a nonzero scale never becomes 0."""
     rounding = {"up": round_up, "nearest": round_nearest}[level.scale_rounding]
-    stored = rounding(raw, level.dtype)
-    return smallest_scale(level.dtype) if nonzero and stored == 0.0 else stored
+    stored = rounding(abs(raw), level.dtype)
+    if nonzero and stored == 0.0:
+        stored = smallest_scale(level.dtype)
+    return math.copysign(stored, raw)
 
 
 def raw_scale(block: float, by: float) -> float:
@@ -133,35 +122,100 @@ def raw_scale(block: float, by: float) -> float:
     return min(float(divide(block, by)), largest_scale("f32"))
 
 
-def stored_scale(block: float, level: Level) -> float:
-    """Return the stored scale of a block of one level."""
-    if block == 0.0:
+def _symmetric_raw(block: Extent, level: Level) -> float:
+    low, high = value_range(level)
+    if level.scale_from == "endpoints":
+        ends = block.with_zero()
+        # A sum with zero has no negative zero: only signed_max makes signs.
+        return max(float(divide(ends.low, low)), float(divide(ends.high, high))) + 0.0
+    if level.scale_from == "signed_max":
+        return float(divide(block.extreme, low))
+    return raw_scale(block.range, divisor(level))
+
+
+def inverse_of_range(block: Extent, level: Level) -> float:
+    """Return what HQQ multiplies elements by."""
+    low, high = value_range(level)
+    span = float(subtract(block.high, block.low))
+    if span <= float(np.float32(1e-4)):
+        return 1.0
+    return min(float(multiply(divide(1.0, span), high - low)), 2e4)
+
+
+def _affine_raw(block: Extent, level: Level) -> float:
+    if level.scale_from == "inverse_range":
+        return raw_scale(1.0, inverse_of_range(block, level))
+    low, high = value_range(level)
+    span = float(subtract(block.high, block.low))
+    if math.isinf(span):
+        halves = subtract(multiply(block.high, 0.5), multiply(block.low, 0.5))
+        return raw_scale(float(halves), (high - low) / 2)
+    return raw_scale(span, high - low)
+
+
+def is_zero(block: Extent, level: Level) -> bool:
+    """Return whether a block holds zeros only."""
+    return block.range == 0.0 if not level.affine else block.low == block.high == 0.0
+
+
+def scale_of_zeros(level: Level) -> float:
+    """Return what a block of zeros stores; UE8M0 has no 0 and stores byte 0."""
+    if level.zero_block == "zero":
         return 2.0**-127 if level.dtype == "ue8m0" else 0.0
-    if level.scale_from == "floor":
-        return floor_scale(block, level)
-    return round_scale(raw_scale(block, divisor(level)), True, level)
+    return round_scale({"smallest": level.smallest, "one": 1.0}[level.zero_block], True, level)
 
 
-def two_level_scales(
-    ranges: Sequence[float], amax: float, level: Level
-) -> tuple[float, list[float]]:
+def stored_scale(block: Extent, level: Level) -> float:
+    """Return the stored scale of a block of one level."""
+    if level.scale_from != "inverse_range" and is_zero(block, level):
+        return scale_of_zeros(level)
+    if level.scale_from in POWER_RULES:
+        return _power_scale(block, level)
+    raw = _affine_raw(block, level) if level.affine else _symmetric_raw(block, level)
+    raised = math.copysign(max(abs(raw), level.smallest), raw)
+    # An affine block of one number has no span and may have no scale.
+    constant = level.affine and block.low == block.high
+    return round_scale(raised, not constant or raised != 0.0, level)
+
+
+def _power_scale(block: Extent, level: Level) -> float:
+    low, high = value_range(level)
+    magnitude = max(abs(low), abs(high))
+    element = ELEMENTS[level.value]
+    return power_scale(
+        level.scale_from,
+        block.range,
+        largest=high if level.table is None else magnitude,
+        magnitude=magnitude,
+        mantissa=element.mantissa if isinstance(element, Minifloat) else 0,
+        lowest=-149 if level.dtype == "f32" else -127,
+    )
+
+
+def two_level_scales(blocks: Sequence[Extent], level: Level) -> tuple[float, list[float]]:
     """Return the tensor scale and the stored block scales that are relative to it."""
-    raw = [float(r) for r in divide(np.array(ranges, np.float32), divisor(level))]
+    raw = [_uncapped_raw(block, level) for block in blocks]
     if level.tensor_from == "amax":
-        tensor = _tensor_scale_from_amax(amax, level)
+        tensor = _tensor_scale_from_amax(max((b.range for b in blocks), default=0.0), level)
     else:
-        largest = min(max(raw, default=0.0), largest_scale("f32"))
+        largest = min(max(map(abs, raw), default=0.0), largest_scale("f32"))
         tensor = max(raw_scale(largest, largest_scale(level.dtype)), FLOAT32_SMALLEST_NORMAL)
     stored = []
-    for block, scale in zip(ranges, raw, strict=True):
-        if block == 0.0:
-            stored.append(0.0)
+    for block, scale in zip(blocks, raw, strict=True):
+        if is_zero(block, level):
+            stored.append(scale_of_zeros(level))
             continue
         relative = float(divide(scale, tensor))
         # burn keeps a quotient that float32 itself has flushed to 0; the NVFP4 clip does not.
         nonzero = level.tensor_from == "amax" or relative != 0.0
         stored.append(round_scale(relative, nonzero, level))
     return tensor, stored
+
+
+def _uncapped_raw(block: Extent, level: Level) -> float:
+    if level.scale_from in ("range", "qmax"):
+        return float(divide(block.range, divisor(level)))
+    return _symmetric_raw(block, level)
 
 
 def _tensor_scale_from_amax(amax: float, level: Level) -> float:
@@ -187,4 +241,5 @@ def bits_of(scale: float, dtype: str) -> int:
         return NAN_BITS[dtype]
     if isinstance(ELEMENTS[dtype], PowerOfTwo):
         return floor_log2(Fraction(scale)) + 127
-    return magnitudes(dtype).index(scale)
+    sign = 2**15 if scale < 0 else 0
+    return sign + magnitudes(dtype).index(abs(scale))
