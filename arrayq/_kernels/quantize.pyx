@@ -20,13 +20,16 @@ from arrayq._kernels.ranges cimport (
 )
 from arrayq._kernels.rounding cimport HALF_AWAY, STOCHASTIC
 from arrayq._kernels.scales cimport (
-    ScaleRules, apply_tensor_scale, decode_scales, raw_scales, read_scale_rules, round_scales,
-    scale_bytes, store_exceptional_scales,
+    ScaleRules, apply_tensor_scale, decode_scales, lower_overflowing_scales, raw_scales,
+    read_scale_rules, round_scales, scale_bytes, store_exceptional_scales,
 )
 from arrayq._kernels.zeros cimport (
     BIAS, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, decode_zeros, settle_bounds,
     shift_codes, store_zeros, zero_bytes,
 )
+
+# No product of a smaller one with a block scale, at most 65504, leaves float32.
+cdef float LARGE_TENSOR_SCALE = 2.0 ** 111
 
 # What to do with the boxes; numbered as in arrayq._paths.host.Phase.
 cdef enum Phase:
@@ -191,6 +194,10 @@ cdef void _scale(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     cdef int64_t n = box.rows * box.columns, size = scale_bytes(job.rules.kind)
     raw_scales(scratch.ranges, scratch.lows, scratch.highs, n, &job.rules, scratch.scales)
     round_scales(scratch.ranges, scratch.highs, scratch.scales, n, &job.rules, scratch.stored)
+    if job.rules.two_level and job.rules.tensor_scale > LARGE_TENSOR_SCALE:
+        lower_overflowing_scales(
+            scratch.stored, n, job.rules.kind, job.rules.tensor_scale, scratch.scales
+        )
     store_exceptional_scales(
         scratch.ranges, n, job.rules.kind, job.policy == PROPAGATE, scratch.stored
     )

@@ -159,7 +159,15 @@ def _calibrate(
         extents = [settled(extent, spec.zero) for extent in extents]
     tensor: float | None = None
     if spec.two_level:
+<<<<<<< HEAD
         tensor, stored = two_level_scales(extents, spec.level)
+=======
+        amax = max(ranges, default=0.0)
+        tensor, stored = two_level_scales(ranges, amax, spec.level)
+        if nonfinite == "saturate" and amax == 0.0 and not np.isfinite(floats).all():
+            # Nothing finite but zeros beside infinities: a scale that makes no product vanish.
+            tensor = 1.0
+>>>>>>> main
     else:
         stored = [stored_scale(extent, spec.level) for extent in extents]
     for k, group in enumerate(groups):
@@ -204,6 +212,7 @@ def quotients(x: Floats, scale: Floats, *, by_reciprocal: bool) -> Floats:
 def encode_with(floats: Floats, scale: Floats, zero: Floats, spec: Spec) -> npt.NDArray[np.int64]:
     """Return the codes of f32(x / scale); where the scale is 0 or NaN, the codes of zero.
 
+<<<<<<< HEAD
     An infinity has the code that decodes furthest to its side under every scale but NaN.
     """
     beyond = np.where(scale < 0, -floats, floats)
@@ -229,6 +238,14 @@ def encode_with(floats: Floats, scale: Floats, zero: Floats, spec: Spec) -> npt.
     if not spec.zero.is_whole and spec.zero.kind == "code":
         v, shift = add(v, zero), np.float32(0)
     v = np.where(np.isinf(floats), beyond, v)
+=======
+    An infinity has the largest code of its sign under every other scale, infinity included.
+    """
+    zero = np.copysign(np.float32(0), floats)
+    usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
+    v = np.where(scale == 0, zero, divide(floats, usable))
+    v = np.where(np.isinf(floats) & (scale != 0), floats, v)
+>>>>>>> main
     v = np.where(np.isnan(scale), np.float32(0), v)
     codes = np.clip(to_whole(v, spec.rounding_rule, drawn) + shift, low, high)
     of_nan = np.clip(0, low, high)
