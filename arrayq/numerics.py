@@ -84,7 +84,7 @@ class ScaleFrom(Choice):
     ggml's Q4_0 and Q5_0."""
     INVERSE_RANGE = "inverse_range"
     """``f32(1 / inv)`` with ``inv = f32(f32(1 / range) * (qmax - qmin))``, 1 for ranges of at
-    most 1e-4, and at most 2e4: HQQ. Elements are multiplied by ``inv``."""
+    most 1e-4, and at most 2e4: HQQ. Elements are multiplied by the reciprocal of the scale."""
     FLOOR = "floor"
     """``2^(floor(log2 r) - emax)``: OCP Microscaling v1.0, section 6.3."""
     CEIL = "ceil"

@@ -38,6 +38,10 @@ ZeroArray = npt.NDArray[np.float32] | npt.NDArray[np.int32]
 _REAL_INPUT: Final = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
+# How far from the codes a zero point may lie: what rounding in float32 can still tell apart.
+_MOST_STEPS: Final = float(2**22 - 256)
+
+
 @dataclass(frozen=True, eq=False)
 class QParams:
     """The parameters of a quantization that are arrays, together.
@@ -256,6 +260,8 @@ def _zero_point(
         )
     if scheme.zero.dtype.is_float:
         return _float_zero(given, scheme.zero, grid_shape)
+    if not scheme.numerics.zero_in_range:
+        return _integer_zero(given, (-_MOST_STEPS, _MOST_STEPS), grid_shape)
     return _integer_zero(given, scheme.value.range, grid_shape)
 
 
@@ -287,7 +293,7 @@ def _integer_zero(
         faults = (
             ("that are whole", np.floor(wide) != wide, "round it to a code"),
             (
-                f"from {low:g} to {high:g}, the codes of the value",
+                f"from {low:.0f} to {high:.0f}",
                 ~((low <= wide) & (wide <= high)),
                 "clamp it",
             ),

@@ -24,7 +24,7 @@ from arrayq.numerics import (
     ZeroRounding,
 )
 from arrayq.scheme_parts import QuantMode, QuantValue, ScaleDtype
-from arrayq.zero_points import ZeroKind
+from arrayq.zero_points import ZeroDtype, ZeroKind
 
 if TYPE_CHECKING:
     from arrayq.scheme import QuantScheme
@@ -219,6 +219,19 @@ def _zero_in_range_needs_affine(scheme: QuantScheme) -> str | None:
     )
 
 
+def _zero_outside_the_codes_needs_room(scheme: QuantScheme) -> str | None:
+    zero = scheme.zero
+    if scheme.numerics.zero_in_range or zero is None or zero.kind is ZeroKind.BIAS:
+        return None
+    if zero.dtype is ZeroDtype.I32 or zero.dtype.is_float:
+        return None
+    return (
+        f"zero_in_range False requires a zero point of dtype i32 or of kind bias, got {zero}; a "
+        "range without zero puts the zero point outside the codes: use with_zero('code', 'i32') "
+        "or with_zero('bias') before this rule"
+    )
+
+
 def _zero_rounding_needs_inverse_range(scheme: QuantScheme) -> str | None:
     numerics = scheme.numerics
     own = numerics.zero_rounding is ZeroRounding.NONE
@@ -336,6 +349,7 @@ RULES: Final[tuple[Callable[[QuantScheme], str | None], ...]] = (
     _affine_is_minmax,
     _zero_needs_affine,
     _zero_in_range_needs_affine,
+    _zero_outside_the_codes_needs_room,
     _scale_from_has_what_it_needs,
     _zero_rounding_needs_inverse_range,
     _integer_zero_reaches_every_code,

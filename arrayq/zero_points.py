@@ -129,9 +129,12 @@ def default_zero(
     """Return the zero point of an affine scheme that names no dtype, or neither dtype nor kind.
 
     A code is stored as an integer of a byte, signed as the codes of `value` are, or as f32 where
-    INVERSE_RANGE computes fractions of codes; a bias as f32.
+    INVERSE_RANGE computes fractions of codes, and as i32 where a range without zero puts it
+    outside the codes; a bias as f32.
     """
     kind = ZeroKind.of(kind, "zero point kind")
     if kind is ZeroKind.BIAS or numerics.scale_from is ScaleFrom.INVERSE_RANGE:
         return ZeroPoint(kind, ZeroDtype.F32)
+    if not numerics.zero_in_range:
+        return ZeroPoint(kind, ZeroDtype.I32)
     return ZeroPoint(kind, ZeroDtype.U8 if value.kind is Kind.FIELD else ZeroDtype.I8)

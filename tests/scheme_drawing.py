@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -38,6 +38,7 @@ class Source:
 
 
 POWER = Source(("symmetric", "lookup"), VALUES, ("ue8m0",), ("minmax", "minmax", "absmean"), False)
+POWER_OF_RATIO = replace(POWER, scales=("ue8m0", "f32"))
 SOURCES = {
     "range": Source(("symmetric", "lookup", "affine", "affine"), calibrations=POWER.calibrations),
     "qmax": Source(("symmetric", "lookup"), calibrations=POWER.calibrations),
@@ -47,7 +48,7 @@ SOURCES = {
     "floor": POWER,
     "ceil": POWER,
     "rceil": POWER,
-    "nearest_log2": POWER,
+    "nearest_log2": POWER_OF_RATIO,
     "even": Source(POWER.modes[:1], MINIFLOATS, POWER.scales, POWER.calibrations, False),
 }
 OF_MODE = {
@@ -134,10 +135,12 @@ def zero_points(draw: st.DrawFn, value: str, source: str) -> oracle.Zero:
     fractional = source == "inverse_range"
     kind = "code" if fractional else draw(st.sampled_from(["code", "bias"]))
     dtypes = ZERO_DTYPES["bias" if fractional or kind == "bias" else value[0]]
+    dtype = draw(st.sampled_from(dtypes))
+    # Outside the range of the codes, a zero point takes more than a byte.
     return oracle.Zero(
         kind,
-        draw(st.sampled_from(dtypes)),
-        in_range=draw(st.booleans()),
+        dtype,
+        in_range=dtype in ("i8", "u8") or draw(st.booleans()),
         rounding=draw(st.sampled_from(["none", "whole"])) if fractional else "none",
     )
 

@@ -1,5 +1,6 @@
 """The documentation keeps up with the code, and README.md with the documentation."""
 
+import dataclasses
 import re
 import runpy
 import shlex
@@ -9,6 +10,17 @@ import pytest
 
 import arrayq
 from arrayq.formats import FORMATS
+
+RULES = {
+    "rounding": arrayq.Rounding,
+    "scaling": arrayq.Scaling,
+    "scale_from": arrayq.ScaleFrom,
+    "scale_rounding": arrayq.ScaleRounding,
+    "zero_block": arrayq.ZeroBlock,
+    "tensor_from": arrayq.TensorFrom,
+    "calibration": arrayq.Calibration,
+    "zero_rounding": arrayq.ZeroRounding,
+}
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -57,6 +69,27 @@ def test_every_format_is_in_a_generated_table(name):
         if line.startswith("```{format-table}")
     ]
     assert any(name in row_names for row_names in tables)
+
+
+def sections(text, level):
+    """Return the text below each heading of a level, by the heading."""
+    parts = re.split(rf"^{'#' * level} (.+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("rule", [field.name for field in dataclasses.fields(arrayq.Numerics)])
+def test_every_rule_of_numerics_has_a_section_with_an_example(rule):
+    section = sections(page("numerics/rules.md"), 2)[rule]
+    assert "{doctest}" in section
+    choices = RULES.get(rule, ())
+    assert set(map(str, choices)) <= set(sections(section, 3))
+    for name, text in sections(section, 3).items():
+        assert "{doctest}" in text or "affine.md#" in text, name
+
+
+def test_every_rule_with_choices_is_known_to_the_test_above():
+    defaults = arrayq.Numerics("half_even").to_dict()
+    assert set(RULES) == {rule for rule, choice in defaults.items() if isinstance(choice, str)}
 
 
 def readme_commands():

@@ -183,7 +183,7 @@ def given_parameters(draw: st.DrawFn) -> Given:
         flat[int(rng.integers(0, len(flat)))] = draw(st.sampled_from(extremes))
     scales = np.array(flat, np.float64).reshape(grid)
     if spec.scale_from == "signed_max":
-        scales = scales * rng.choice([-1, 1], grid) + 0.0
+        scales = np.asarray(scales * rng.choice([-1, 1], grid) + 0.0)
     return Given(
         x,
         spec,
@@ -207,6 +207,42 @@ def test_given_parameters_are_stored_and_obeyed(problem: Given, threads: int) ->
         scales=problem.scales,
         tensor_scale=problem.tensor_scale,
         zeros=problem.zeros,
+    )
+    assert_is(got, expected)
+
+
+@given(given_parameters(), st.sampled_from(["propagate", "saturate"]), st.integers(1, 4), seeds)
+def test_given_parameters_meet_numbers_that_are_not_finite(
+    problem: Given, policy: str, threads: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = problem.x.astype(np.float32)
+    specials = [np.inf, -np.inf] + [np.nan] * (policy == "propagate")
+    for _ in range(min(3, x.size)):
+        x[tuple(rng.integers(0, n) for n in x.shape)] = rng.choice(specials)
+    scales, zeros = problem.scales.copy(), None
+    if problem.zeros is not None:
+        zeros = problem.zeros.copy()
+    if policy == "propagate":
+        cells = oracle.cell_numbers(x.shape, problem.spec.block_on(x.ndim))
+        spoiled = np.unique(cells[~np.isfinite(x)])
+        scales.ravel()[spoiled] = np.nan
+        if zeros is not None:
+            zeros.ravel()[spoiled] = 0.0
+    qparams = aq.QParams(
+        scale=problem.scales.astype(np.float32),
+        tensor_scale=problem.tensor_scale,
+        zero_point=problem.zeros,
+    )
+    scheme = scheme_of(problem.spec)
+    got = aq.quantize(x, scheme, qparams=qparams, nonfinite=policy, threads=threads)
+    expected = oracle.encode_array(
+        x,
+        problem.spec,
+        nonfinite=policy,
+        scales=scales,
+        tensor_scale=problem.tensor_scale,
+        zeros=zeros,
     )
     assert_is(got, expected)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import oracle
 import pytest
+from golden_affine import assert_is_produced, compared_cases, produced_by
 from golden_cases import Case, assert_same_floats, cases_of
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle.arithmetic import divide_exactly, multiply_exactly
 from oracle.elements import ELEMENTS, Integer, value_of
+from oracle.rounding import to_whole, uniform, uniforms
 from oracle.scales import round_up
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -79,6 +82,97 @@ def test_integers_round_half_away_and_clamp(name: str) -> None:
         for x, away in ((k - 0.5, k - 1 if k <= 0 else k), (k + 0.25, k), (float(k), k)):
             code = int(oracle.encode_values([x], name)[0])
             assert value_of(element, code) == min(max(away, element.low), element.high)
+
+
+# The first outputs of splitmix64, as published with its reference implementation.
+SPLITMIX64 = {
+    0: [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F],
+    1234567: [6457827717110365317, 3203168211198807973, 9817491932198370423],
+}
+
+
+@pytest.mark.parametrize("seed", SPLITMIX64)
+def test_uniform_numbers_are_the_top_bits_of_splitmix64(seed: int) -> None:
+    expected = [(word >> 40) / 2**24 for word in SPLITMIX64[seed]]
+    np.testing.assert_array_equal(uniforms(seed, (3,)), np.float32(expected))
+    assert uniform(2**64 - 1, 0) == uniform(0x9E3779B97F4A7C15 - 1, -1)
+
+
+TIES = {
+    "half_away": (-3, -2, -1, 1, 2, 3),
+    "half_even": (-2, -2, 0, 0, 2, 2),
+    "half_up": (-2, -1, 0, 1, 2, 3),
+    "half_to_zero": (-2, -1, 0, 0, 1, 2),
+}
+
+
+@pytest.mark.parametrize("rule", TIES)
+def test_whole_numbers_are_the_nearest_and_ties_follow_the_rule(rule: str) -> None:
+    halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
+    np.testing.assert_array_equal(to_whole(halves, rule), TIES[rule])
+    for k in range(-4, 5):
+        near = np.nextafter(np.float32([k - 0.5, k + 0.5]), np.float32(k))
+        np.testing.assert_array_equal(to_whole(near, rule), [k, k])
+
+
+@given(finite, st.integers(0, 2**24 - 1))
+def test_a_stochastic_number_is_one_of_its_neighbours(x: float, k: int) -> None:
+    drawn = np.float32(k / 2**24)
+    got = float(to_whole(np.float32(x), "stochastic", drawn))
+    assert got in (math.floor(x), math.ceil(x))
+    exact = Fraction(x) - math.floor(x)
+    if abs(exact - Fraction(float(drawn))) > Fraction(1, 2**23):
+        assert (got > math.floor(x)) == (float(drawn) < exact)
+
+
+@pytest.mark.parametrize(
+    "case", [*compared_cases("torchao_affine.npz"), *compared_cases("quanto.npz")]
+)
+def test_the_oracle_reproduces_torchao_and_quanto(case: Case) -> None:
+    produced = produced_by(case)
+    got = oracle.encode_array(produced.x, produced.spec)
+    assert_is_produced(
+        produced,
+        scales=got.scales.astype(np.float32),
+        zeros=None if got.zeros is None else got.zeros.astype(np.float32),
+        codes=got.codes,
+        values=got.values,
+    )
+
+
+@pytest.mark.parametrize("case", cases_of("torchao_mx.npz", lambda case: "mode" in case.params))
+def test_powers_of_two_are_those_of_torchaos_rules(case: Case) -> None:
+    x, params = case.input().astype(np.float32), case.params
+    spec = oracle.Spec(
+        params["elem"],
+        block=(params["block"],),
+        scale_dtype="ue8m0",
+        scale_from=params["mode"],
+    )
+    got = oracle.encode_array(x, spec, nonfinite="propagate")
+    finite = np.isfinite(x.reshape(*x.shape[:-1], -1, params["block"])).all(axis=-1)
+    np.testing.assert_array_equal(got.scale_data[finite], case.array("scale")[finite])
+
+
+@pytest.mark.parametrize(
+    "case", cases_of("gguf_py.npz", lambda case: case.params.get("type") == "Q4_0")
+)
+def test_signed_scales_are_those_of_ggml(case: Case) -> None:
+    x, blocks = case.input().astype(np.float32), case.array("blocks")
+    stored = np.ascontiguousarray(blocks.reshape(*x.shape[:-1], -1, 18)[..., :2])
+    expected = stored.view("<u2")[..., 0]
+    spec = oracle.Spec(
+        "q4f",
+        block=(32,),
+        scale_dtype="f16",
+        scale_from="signed_max",
+        scale_rounding="nearest",
+    )
+    got = oracle.encode_array(x, spec)
+    # ggml lets a scale overflow to infinity, and underflow to zero.
+    magnitude = expected & 0x7FFF
+    usable = (magnitude != 0) & (magnitude != 0x7C00)
+    np.testing.assert_array_equal(got.scale_data[usable], expected[usable])
 
 
 def burn_spec(case: Case) -> oracle.Spec:

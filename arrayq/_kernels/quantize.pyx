@@ -18,13 +18,13 @@ from arrayq._kernels.pack cimport merge_into_words, pack_words
 from arrayq._kernels.ranges cimport (
     INFINITY_BITS, add_magnitudes, find_extremes, widen_bounds, widen_finite_ranges, widen_ranges,
 )
-from arrayq._kernels.rounding cimport HALF_AWAY, STOCHASTIC
+from arrayq._kernels.rounding cimport HALF_EVEN, STOCHASTIC
 from arrayq._kernels.scales cimport (
     ScaleRules, apply_tensor_scale, decode_scales, lower_overflowing_scales, raw_scales,
     read_scale_rules, round_scales, scale_bytes, store_exceptional_scales,
 )
 from arrayq._kernels.zeros cimport (
-    BIAS, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, decode_zeros, settle_bounds,
+    CODE, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, decode_zeros, settle_bounds,
     shift_codes, store_zeros, zero_bytes,
 )
 
@@ -154,7 +154,7 @@ cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogi
             met[0] |= MET_NAN
     if job.measure == BOUNDS:
         settle_bounds(
-            scratch.ranges, scratch.lows, scratch.highs, n, job.zero.in_range, job.zero.kind != BIAS
+            scratch.ranges, scratch.lows, scratch.highs, n, job.zero.in_range, job.zero.kind == CODE
         )
     elif job.measure == MEAN:
         for i in range(n):
@@ -386,7 +386,7 @@ def run(
     const float[::1] codec_bounds, const float[::1] edges, const uint8_t[::1] order,
     const float[::1] table, uint64_t seed, bint reciprocal, const int32_t[::1] rule_fields,
     const float[::1] rule_numbers, float tensor_scale, int zero_kind, int zero_dtype,
-    bint zero_in_range, int phases, int policy, int measure, int word_bytes,
+    bint zero_in_range, bint zero_whole, int phases, int policy, int measure, int word_bytes,
     int32_t[::1] ranges, uint8_t[::1] scales, uint8_t[::1] zeros, uint8_t[::1] data,
     int64_t first_box, int64_t end_box,
 ):
@@ -419,11 +419,12 @@ def run(
     job.zero.kind = <ZeroKind>zero_kind
     job.zero.dtype = <ZeroDtype>zero_dtype
     job.zero.in_range = zero_in_range
+    job.zero.whole = zero_whole
     job.zero.low = job.codec.low
     job.zero.high = job.codec.high
     job.zero.divisor = rule_numbers[0]
-    # stochastic rounding is about elements
-    job.zero.rounding = HALF_AWAY if job.codec.rounding == STOCHASTIC else job.codec.rounding
+    # a zero point has no place among the elements to draw a number for
+    job.zero.rounding = HALF_EVEN if job.codec.rounding == STOCHASTIC else job.codec.rounding
     if zero_kind != NO_ZERO:
         # quotients are clamped by block; the codec only rounds them
         job.codec.low = -4194304

@@ -370,7 +370,7 @@ cdef inline void lower_overflowing_scales(
     cdef int64_t i
     decode_scales(stored, n, kind, scales)
     for i in range(n):
-        if aq_bits(scales[i] * tensor_scale) == 0x7F800000:
+        if aq_bits(scales[i] * tensor_scale) & 0x7FFFFFFF == 0x7F800000:
             if kind == SCALE_F16:
                 halves[i] -= 1
             else:

@@ -6,7 +6,7 @@ from arrayq._kernels.bits cimport (
     aq_bits, aq_const_floats, aq_floats, aq_float, aq_load_u32, aq_narrow_bf16, aq_narrow_f16, aq_store_u32, aq_widen_bf16,
     aq_widen_f16,
 )
-from arrayq._kernels.rounding cimport Rounding, round_whole
+from arrayq._kernels.rounding cimport HALF_EVEN, Rounding, round_whole
 from arrayq._kernels.scales cimport inverse_of_scale
 
 cdef extern from *:
@@ -39,6 +39,7 @@ cdef struct ZeroRules:
     ZeroKind kind
     ZeroDtype dtype
     bint in_range        # widen the bounds to include zero
+    bint whole           # a fractional zero point is rounded to a whole number
     float divisor        # largest less smallest code
     float low            # smallest and largest code
     float high
@@ -82,10 +83,9 @@ cdef inline float raw_zero(
         return low - rules.low * scale
     if rules.kind == INVERSE_CODE:
         steps = -low * inverse_of_scale(low, high, rules.divisor)
-        if rules.dtype > ZERO_I32:
-            return steps
-        steps = round_whole(clamp(steps, -MOST_STEPS, MOST_STEPS), rules.rounding)
-        return clamp(steps, rules.low, rules.high)
+        if rules.whole and -MOST_STEPS < steps < MOST_STEPS:
+            return round_whole(steps, HALF_EVEN)
+        return steps
     steps = low / scale if scale != 0 else <float>0.0
     steps = rules.low - round_whole(clamp(steps, -MOST_STEPS, MOST_STEPS), rules.rounding)
     if rules.in_range:
@@ -187,7 +187,7 @@ cdef inline void affine_quotients(
         taken = min(block - first, n)
         scale = scales[k]
         inverse = <float>1.0 / scale
-        multiply = reciprocal and inverse - inverse == 0
+        multiply = (reciprocal or rules.kind == INVERSE_CODE) and inverse - inverse == 0
         middle = 0
         addend = 0
         low = rules.low

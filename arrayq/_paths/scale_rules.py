@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arrayq.numerics import ScaleFrom, ScaleRounding, Scaling, TensorFrom, ZeroBlock
+from arrayq.numerics import ScaleFrom, ScaleRounding, Scaling, TensorFrom, ZeroBlock, ZeroRounding
 from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype, ZeroDtype, ZeroKind
 
 __all__ = ["SCALE_KINDS", "ScaleArguments", "largest_value", "range_divisor", "scale_arguments"]
@@ -68,8 +68,9 @@ class ScaleArguments:
         Rules in the order of ``RULE_...`` in scales.pxd.
     numbers : float32 array of shape (4,)
         Divisor of the range, smallest and largest code value, smallest scale.
-    zero : tuple of (int, int, bool)
-        Kind and dtype of zero points, and whether bounds are widened to include zero.
+    zero : tuple of (int, int, bool, bool)
+        Kind and dtype of zero points, whether bounds are widened to include zero, and whether
+        fractional zero points are rounded to whole numbers.
     seed : int
         Seed of stochastic rounding.
     reciprocal : bool
@@ -80,7 +81,7 @@ class ScaleArguments:
     two_level: bool
     fields: npt.NDArray[np.int32]
     numbers: npt.NDArray[np.float32]
-    zero: tuple[int, int, bool]
+    zero: tuple[int, int, bool, bool]
     seed: int
     reciprocal: bool
 
@@ -111,7 +112,11 @@ def scale_arguments(scheme: QuantScheme) -> ScaleArguments:
         scheme.two_level,
         np.array(fields, np.int32),
         np.array([range_divisor(scheme), row.qmin, row.qmax, numerics.smallest_scale], np.float32),
-        (*_zero_numbers(scheme), endpoints or numerics.zero_in_range),
+        (
+            *_zero_numbers(scheme),
+            endpoints or numerics.zero_in_range,
+            numerics.zero_rounding is ZeroRounding.WHOLE,
+        ),
         numerics.seed,
         numerics.scaling is Scaling.RECIPROCAL,
     )

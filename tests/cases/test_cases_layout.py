@@ -15,7 +15,7 @@ from arrayq.formats import VALUE_FORMATS, format_of
 
 SPELLINGS = [
     "int8/row", "int4/32", "int4/row", "int2/5", "q8f/tensor", "e4m3/16", "nf4/64", "mxfp4",
-    "mxfp6-e3m2", "nvfp4", "ternary",
+    "mxfp6-e3m2", "nvfp4", "ternary", "int4a/32", "int8a/row", "u3a/7",
 ]  # fmt: skip
 
 
@@ -56,6 +56,7 @@ def test_case_11_strides_do_not_change_a_bit(name: str, spelling: str, threads: 
     np.testing.assert_array_equal(got.data, expected.data)
     np.testing.assert_array_equal(got.scale_data, expected.scale_data)
     assert got.tensor_scale == expected.tensor_scale
+    np.testing.assert_array_equal(got.zero_point, expected.zero_point)
     out = np.full(tuple(2 * n for n in x.shape), np.float32(9))
     window = out[tuple(slice(None, None, -2) for _ in x.shape)]
     aq.dequantize(got, out=window, threads=threads)

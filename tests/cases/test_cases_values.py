@@ -16,6 +16,7 @@ SYMMETRIC = [name for name in VALUE_FORMATS if format_of(name).kind is not Kind.
 SPELLINGS = [
     "int8/row", "int4/32", "int2/32", "q8f/tensor", "q2f/8", "e4m3/row", "e5m2/16", "e2m1/16",
     "nf4/64", "mxfp4", "mxfp8", "mxfp8-e5m2", "mxfp6-e3m2", "mxfp6-e2m3", "nvfp4", "ternary",
+    "int8a/32", "int4a/32", "int2a/row",
 ]  # fmt: skip
 OF_ONE = aq.QParams(scale=np.ones((1,), np.float32))
 
@@ -184,6 +185,8 @@ SPECS = {
     "q2f/8": oracle.Spec("q2f", block=(8,), scale_dtype="f16"),
     "e5m2/16": oracle.Spec("e5m2", block=(16,), scale_dtype="f16"),
     "e2m1/16": oracle.Spec("e2m1", block=(16,), scale_dtype="f16"),
+    "int8a/32": oracle.Spec("u8", block=(32,), scale_dtype="f16", zero=oracle.Zero("code", "u8")),
+    "int4a/32": oracle.Spec("u4", block=(32,), scale_dtype="f16", zero=oracle.Zero("code", "u8")),
 }
 
 

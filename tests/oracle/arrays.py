@@ -19,6 +19,7 @@ from .scales import (
     FLOAT32_SMALLEST_NORMAL,
     Level,
     is_zero,
+    no_scale,
     scale_bits,
     smallest_scale,
     stored_scale,
@@ -159,17 +160,17 @@ def _calibrate(
         extents = [settled(extent, spec.zero) for extent in extents]
     tensor: float | None = None
     if spec.two_level:
-<<<<<<< HEAD
         tensor, stored = two_level_scales(extents, spec.level)
-=======
-        amax = max(ranges, default=0.0)
-        tensor, stored = two_level_scales(ranges, amax, spec.level)
-        if nonfinite == "saturate" and amax == 0.0 and not np.isfinite(floats).all():
+        zeros_only = all(is_zero(extent, spec.level) for extent in extents)
+        if nonfinite == "saturate" and zeros_only and not np.isfinite(floats).all():
             # Nothing finite but zeros beside infinities: a scale that makes no product vanish.
             tensor = 1.0
->>>>>>> main
     else:
         stored = [stored_scale(extent, spec.level) for extent in extents]
+    if not flat:
+        # Blocks without elements are no blocks of zeros.
+        nothing = [no_scale(spec.scale_dtype)] * count
+        return tensor, nothing, None if spec.zero is None else [0.0] * count
     for k, group in enumerate(groups):
         if len(finite[k]) == len(group):
             continue
@@ -212,17 +213,17 @@ def quotients(x: Floats, scale: Floats, *, by_reciprocal: bool) -> Floats:
 def encode_with(floats: Floats, scale: Floats, zero: Floats, spec: Spec) -> npt.NDArray[np.int64]:
     """Return the codes of f32(x / scale); where the scale is 0 or NaN, the codes of zero.
 
-<<<<<<< HEAD
-    An infinity has the code that decodes furthest to its side under every scale but NaN.
+    An infinity has the code that decodes furthest to its side under every other scale.
     """
-    beyond = np.where(scale < 0, -floats, floats)
+    beyond = np.isinf(floats) & (scale != 0)
+    far = np.where(scale < 0, -floats, floats)
     inverts = spec.zero is not None and spec.scale_from == "inverse_range"
     by_reciprocal = inverts or spec.scaling == "reciprocal"
-    finite = np.where(np.isinf(floats), np.float32(0), floats)
+    finite = np.where(np.isinf(floats), np.copysign(np.float32(0), floats), floats)
     drawn = uniforms(spec.seed, floats.shape) if spec.rounding == "stochastic" else None
     if spec.zero is None:
         v = quotients(finite, scale, by_reciprocal=by_reciprocal)
-        v = np.where(np.isinf(floats), beyond, v)
+        v = np.where(beyond, far, v)
         v = np.where(np.isnan(scale), np.float32(0), v)
         if spec.table is not None:
             return nearest_entry(v, spec.table)
@@ -237,15 +238,7 @@ def encode_with(floats: Floats, scale: Floats, zero: Floats, spec: Spec) -> npt.
     v = quotients(finite, scale, by_reciprocal=by_reciprocal)
     if not spec.zero.is_whole and spec.zero.kind == "code":
         v, shift = add(v, zero), np.float32(0)
-    v = np.where(np.isinf(floats), beyond, v)
-=======
-    An infinity has the largest code of its sign under every other scale, infinity included.
-    """
-    zero = np.copysign(np.float32(0), floats)
-    usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
-    v = np.where(scale == 0, zero, divide(floats, usable))
-    v = np.where(np.isinf(floats) & (scale != 0), floats, v)
->>>>>>> main
+    v = np.where(beyond, far, v)
     v = np.where(np.isnan(scale), np.float32(0), v)
     codes = np.clip(to_whole(v, spec.rounding_rule, drawn) + shift, low, high)
     of_nan = np.clip(0, low, high)
@@ -259,7 +252,8 @@ def stored_data(codes: npt.NDArray[np.int64], spec: Spec) -> npt.NDArray[np.gene
     if spec.store == "packed_u32":
         return words.astype(np.uint32)
     element = ELEMENTS[spec.value]
-    if spec.store == "native" and spec.table is None and isinstance(element, Integer):
+    signed = isinstance(element, Integer) and element.low < 0 and spec.table is None
+    if spec.store == "native" and signed:
         half = 2 ** (element.width - 1)
         return np.where(codes >= half, codes - 2 * half, codes).astype(np.int8)
     return words.astype(np.uint8)

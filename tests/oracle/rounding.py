@@ -50,8 +50,10 @@ def to_whole(v: Any, rule: str, drawn: Any = None) -> Doubles:
     values = np.asarray(v, np.float32)
     with np.errstate(invalid="ignore"):
         lower = np.floor(values)
-        # One float32 operation: exact but for numbers just below zero.
-        rest = values - lower
+        rest = values.astype(np.float64) - lower
+        if rule == "stochastic":
+            # A float32 operation like all others, though not exact just below zero.
+            rest = values - lower
         ties = {
             "half_even": lower % 2 == 1,
             "half_up": True,

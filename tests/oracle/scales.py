@@ -133,24 +133,29 @@ def _symmetric_raw(block: Extent, level: Level) -> float:
     return raw_scale(block.range, divisor(level))
 
 
+def _span(block: Extent, steps: float) -> tuple[float, float]:
+    """Return the width of an extent and its steps, both halved where the width overflows."""
+    width = float(subtract(block.high, block.low))
+    if not math.isinf(width):
+        return width, steps
+    halves = subtract(multiply(block.high, 0.5), multiply(block.low, 0.5))
+    return float(halves), steps / 2
+
+
 def inverse_of_range(block: Extent, level: Level) -> float:
     """Return what HQQ multiplies elements by."""
     low, high = value_range(level)
-    span = float(subtract(block.high, block.low))
-    if span <= float(np.float32(1e-4)):
+    width, steps = _span(block, high - low)
+    if width <= float(np.float32(1e-4)):
         return 1.0
-    return min(float(multiply(divide(1.0, span), high - low)), 2e4)
+    return min(float(multiply(divide(1.0, width), steps)), 2e4)
 
 
 def _affine_raw(block: Extent, level: Level) -> float:
     if level.scale_from == "inverse_range":
         return raw_scale(1.0, inverse_of_range(block, level))
     low, high = value_range(level)
-    span = float(subtract(block.high, block.low))
-    if math.isinf(span):
-        halves = subtract(multiply(block.high, 0.5), multiply(block.low, 0.5))
-        return raw_scale(float(halves), (high - low) / 2)
-    return raw_scale(span, high - low)
+    return raw_scale(*_span(block, high - low))
 
 
 def is_zero(block: Extent, level: Level) -> bool:
@@ -158,10 +163,15 @@ def is_zero(block: Extent, level: Level) -> bool:
     return block.range == 0.0 if not level.affine else block.low == block.high == 0.0
 
 
+def no_scale(dtype: str) -> float:
+    """Return what is stored where there is nothing to scale; UE8M0 has no 0 and stores byte 0."""
+    return 2.0**-127 if dtype == "ue8m0" else 0.0
+
+
 def scale_of_zeros(level: Level) -> float:
-    """Return what a block of zeros stores; UE8M0 has no 0 and stores byte 0."""
+    """Return what a block of zeros stores."""
     if level.zero_block == "zero":
-        return 2.0**-127 if level.dtype == "ue8m0" else 0.0
+        return no_scale(level.dtype)
     return round_scale({"smallest": level.smallest, "one": 1.0}[level.zero_block], True, level)
 
 
@@ -211,7 +221,8 @@ def two_level_scales(blocks: Sequence[Extent], level: Level) -> tuple[float, lis
         rounded = round_scale(relative, nonzero, level)
         if math.isinf(float(multiply(rounded, tensor))):
             # one step down: its product lies below the raw scale, which is finite
-            rounded = magnitudes(level.dtype)[magnitudes(level.dtype).index(rounded) - 1]
+            code = magnitudes(level.dtype).index(abs(rounded)) - 1
+            rounded = math.copysign(magnitudes(level.dtype)[code], rounded)
         stored.append(rounded)
     return tensor, stored
 

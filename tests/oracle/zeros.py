@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float32]
 INTEGER_DTYPES = {"i8": np.int8, "u8": np.uint8, "i32": np.int32}
 STORED_DTYPES = {**INTEGER_DTYPES, "f32": np.float32, "f16": np.uint16, "bf16": np.uint16}
 
+# How far outside the codes a zero point may lie: float32 still tells single steps apart there.
+MOST_STEPS = 2**22 - 256
+
 
 @dataclass(frozen=True)
 class Zero:
@@ -55,13 +58,15 @@ def zero_point(block: Extent, scale: float, zero: Zero, level: Level, rounding: 
     if zero.kind == "bias":
         return _narrow(subtract(block.low, multiply(low, scale)), zero.dtype)
     if not zero.is_whole:
-        exact = multiply(-block.low, inverse_of_range(block, level))
+        # HQQ's codes begin at 0, where a is; others begin at a.
+        exact = add(multiply(-block.low, inverse_of_range(block, level)), low)
         whole = zero.rounding == "whole"
         return _narrow(to_whole(exact, "half_even") if whole else exact, zero.dtype)
     steps = divide(block.low, scale) if scale != 0 else 0.0
     # A zero point has no place among the elements to draw a number for.
     rule = "half_even" if rounding == "stochastic" else rounding
-    return float(np.clip(low - to_whole(steps, rule), low, high))
+    lowest, highest = (low, high) if zero.in_range else (-MOST_STEPS, MOST_STEPS)
+    return float(np.clip(low - to_whole(steps, rule), lowest, highest))
 
 
 def _code_range(level: Level) -> tuple[int, int]:
