@@ -19,13 +19,17 @@ from arrayq.errors import CodebookError, QParamsError
 from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype
 from arrayq.scheme_parts import normal_codebook
 
-__all__ = ["QParams", "bits_to_scale", "representable", "scale_to_bits", "validate"]
+__all__ = ["QParams", "bits_to_scale", "representable", "scale_to_bits", "store_scales", "validate"]
 
 Float32Array = npt.NDArray[np.float32]
 BitsArray = npt.NDArray[np.float32] | npt.NDArray[np.uint16] | npt.NDArray[np.uint8]
 
 # bfloat16 is not NumPy's own, so it is known by its name.
 _SCALE_INPUT: Final = frozenset({"float16", "bfloat16", "float32", "float64"})
+
+
+# Scales worked on at a time.
+_PART: Final = 16384
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,7 @@ def validate(
     grid_shape: tuple[int, ...],
     *,
     allow_nan: bool = False,
+    copy: bool = True,
 ) -> QParams:
     """Return parameters in their normal form, after checking that they fit.
 
@@ -70,6 +75,8 @@ def validate(
         The number of blocks along each axis of the array.
     allow_nan : bool
         Whether scales may be NaN, as they are in blocks that propagate NaN.
+    copy : bool
+        Whether the scales returned must not share memory with those given.
 
     Returns
     -------
@@ -100,12 +107,11 @@ def validate(
             f"scale requires the shape {tuple(grid_shape)} of the grid of blocks, got "
             f"{scale.shape}; give one scale for each block"
         )
-    _check_scale(scale, scheme.scale_dtype, allow_nan=allow_nan)
+    scale = _checked_scale(scale, scheme.scale_dtype, allow_nan=allow_nan)
     tensor_scale = _tensor_scale(qparams.tensor_scale, scheme)
     _check_product(scale, tensor_scale)
     return QParams(
-        # Adding zero turns -0.0, which means the same but has no code in UE4M3, into 0.0.
-        scale=scale + np.float32(0),
+        scale=scale.copy() if copy else scale,
         tensor_scale=tensor_scale,
         codebook=_codebook(qparams.codebook, scheme),
     )
@@ -145,6 +151,25 @@ def _first(array: npt.NDArray[Any], where: npt.NDArray[np.bool_]) -> str:
     return f"{number!r} at index {index}" if array.ndim else repr(number)
 
 
+def _checked_scale(scale: Float32Array, dtype: ScaleDtype, *, allow_nan: bool) -> Float32Array:
+    """Return scales without negative zeros, after checking that all are scales of `dtype`.
+
+    The check goes part by part: a grid may be a good part of the array that it belongs to.
+    """
+    flat = scale.reshape(-1)
+    negative_zero = False
+    for start in range(0, flat.size, _PART):
+        part = flat[start : start + _PART]
+        good = representable(part, dtype)
+        if allow_nan:
+            good |= np.isnan(part)
+        if not good.all():
+            _check_scale(scale, dtype, allow_nan=allow_nan)
+        negative_zero |= bool((np.signbit(part) & (part == 0)).any())
+    # -0.0 means the same as 0.0 but has no code in UE4M3; adding zero makes it that.
+    return scale + np.float32(0) if negative_zero else scale
+
+
 def _check_scale(scale: Float32Array, dtype: ScaleDtype, *, allow_nan: bool) -> None:
     """Raise QParamsError for the first scale that is no scale of `dtype`."""
     nan = np.isnan(scale)
@@ -170,6 +195,8 @@ def _check_product(scale: Float32Array, tensor_scale: Float32Array | None) -> No
     if tensor_scale is None or not scale.size:
         return
     with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isinf(np.fmax.reduce(scale, axis=None) * tensor_scale):
+            return
         infinite = np.isinf(scale * tensor_scale)
     if infinite.any():
         raise QParamsError(
@@ -218,6 +245,23 @@ def _codebook(given: Sequence[float] | None, scheme: QuantScheme) -> tuple[float
     if given is None:
         return scheme.require_codebook()
     return normal_codebook(given, scheme.value.bits)
+
+
+def store_scales(scale: Float32Array, dtype: ScaleDtype, stored: BitsArray) -> None:
+    """Write scales into `stored`, an array of their shape in the dtype that they are stored in.
+
+    Parameters
+    ----------
+    scale : array of float32
+        Scales that are `representable`, or NaN.
+    dtype : ScaleDtype
+        The dtype to store them in.
+    stored : array
+        C-contiguous memory for them.
+    """
+    source, target = scale.reshape(-1), stored.reshape(-1)
+    for start in range(0, source.size, _PART):
+        target[start : start + _PART] = scale_to_bits(source[start : start + _PART], dtype)
 
 
 # Scales as numbers and as stored bits. A positive number x is significand * 2^(exponent - M) with

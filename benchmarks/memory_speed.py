@@ -11,11 +11,13 @@ are warm (``out=``), one thread unless asked otherwise.
 from __future__ import annotations
 
 import argparse
+import gc
+import re
 import statistics
 import time
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -55,14 +57,20 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def extra_memory(x: np.ndarray, spelling: str) -> tuple[int, int]:
-    """Peak of what a quantize call allocates, and the bytes of its outputs."""
+def resident(field: str) -> int:
+    """Bytes of VmRSS or VmHWM, the memory that the process has or had at most."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", status)[1])
+
+
+def extra_memory(x: np.ndarray, spelling: str) -> int:
+    """Growth of the process at the peak of a quantize call, beyond the bytes of its outputs."""
     aq.quantize(x, spelling)
-    tracemalloc.start()
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
+    before = resident("VmRSS")
     q = aq.quantize(x, spelling)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak, q.nbytes
+    return resident("VmHWM") - before - q.nbytes
 
 
 def main() -> None:
@@ -107,8 +115,8 @@ def main() -> None:
             best = min(copies) / min(taken)
             wanted = getattr(goal, direction)
             cells += [f"{median:.2f} ({best:.2f})", "" if wanted is None else f"{wanted}"]
-        peak, outputs = extra_memory(x, goal.spelling)
-        print(f"| {goal.spelling} | {' | '.join(cells)} | {(peak - outputs) / 1e6:.2f} MB |")
+        extra = extra_memory(x, goal.spelling) / 1e6
+        print(f"| {goal.spelling} | {' | '.join(cells)} | {extra:.2f} MB |")
 
 
 if __name__ == "__main__":
