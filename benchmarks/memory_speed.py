@@ -11,13 +11,13 @@ are warm (``out=``), one thread unless asked otherwise.
 from __future__ import annotations
 
 import argparse
-import gc
-import re
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -57,20 +57,34 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def resident(field: str) -> int:
-    """Bytes of VmRSS or VmHWM, the memory that the process has or had at most."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", status)[1])
+PROGRAM = """
+import gc, re, sys
+import numpy as np, arrayq as aq
+
+def resident(field):
+    return 1024 * int(re.search(field + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+
+x = np.ones((int(sys.argv[2]), int(sys.argv[3])), np.float32)
+aq.quantize(x[:64], sys.argv[1])
+gc.collect()
+open("/proc/self/clear_refs", "w").write("5")  # resets VmHWM
+before = resident("VmRSS")
+q = aq.quantize(x, sys.argv[1])
+print(resident("VmHWM") - before - q.nbytes)
+"""
 
 
-def extra_memory(x: np.ndarray, spelling: str) -> int:
-    """Growth of the process at the peak of a quantize call, beyond the bytes of its outputs."""
-    aq.quantize(x, spelling)
-    gc.collect()
-    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
-    before = resident("VmRSS")
-    q = aq.quantize(x, spelling)
-    return resident("VmHWM") - before - q.nbytes
+def extra_memory(spelling: str, rows: int, columns: int) -> float:
+    """Megabytes by which a process grows at the peak of a quantize call, beyond its outputs."""
+    eager = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, spelling, str(rows), str(columns)],
+        env={**os.environ, **eager},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout) / 1e6
 
 
 def main() -> None:
@@ -115,7 +129,7 @@ def main() -> None:
             best = min(copies) / min(taken)
             wanted = getattr(goal, direction)
             cells += [f"{median:.2f} ({best:.2f})", "" if wanted is None else f"{wanted}"]
-        extra = extra_memory(x, goal.spelling) / 1e6
+        extra = extra_memory(goal.spelling, options.rows, options.columns)
         print(f"| {goal.spelling} | {' | '.join(cells)} | {extra:.2f} MB |")
 
 

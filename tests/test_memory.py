@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,7 @@ def resident(field):
 spelling, given = sys.argv[1], sys.argv[2] == "given"
 x = np.ones((2048, 2048), np.float32)
 qparams = aq.calibrate(x, spelling) if given else None
-aq.quantize(x[:64], spelling)
-if given:
-    aq.quantize(x, spelling, qparams=qparams)
+aq.quantize(x[:64], spelling, qparams=aq.calibrate(x[:64], spelling) if given else None)
 gc.collect()
 open("/proc/self/clear_refs", "w").write("5")
 before = resident("VmRSS")
@@ -41,10 +40,13 @@ def can_reset_the_peak() -> bool:
 @pytest.mark.parametrize("given", ["calibrated", "given"])
 @pytest.mark.parametrize("spelling", ["int8/row", "q8s/8:f32", "int4/32", "nf4/64", "nvfp4"])
 def test_quantizing_takes_its_outputs_and_two_megabytes(spelling: str, given: str) -> None:
+    # freed memory goes back to the system at once, so that none of it hides what is allocated
+    eager = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, spelling, given],
+        env={**os.environ, **eager},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert int(done.stdout) < 2_000_000
+    assert -500_000 < int(done.stdout) < 2_000_000
