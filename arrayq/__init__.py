@@ -20,6 +20,7 @@ from arrayq.array import QuantizedArray
 from arrayq.capability import Verdict, capabilities, supports
 from arrayq.codes import decode, encode, pack, unpack
 from arrayq.errors import (
+    ArgumentError,
     ArrayqError,
     ArrayTypeError,
     CodebookError,
@@ -63,6 +64,7 @@ from arrayq.serialize import from_bytes, to_bytes
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArgumentError",
     "ArrayTypeError",
     "ArrayqError",
     "BlockScale",

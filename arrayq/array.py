@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from arrayq.codes import check_codes, sign_extend, unpack_fields
-from arrayq.errors import LayoutError, QParamsError
+from arrayq.errors import ArgumentError, LayoutError, QParamsError
 from arrayq.layout import Plan, plan
+from arrayq.presets import scheme as parse_scheme
 from arrayq.qparams import QParams, bits_to_scale, bits_to_zero, validate
 from arrayq.scheme import QuantScheme
 
@@ -42,7 +44,7 @@ class QuantizedArray:
     scale_data : ndarray
         Scales as stored, one per block, a grid of the array's rank (all ones when there is only
         a tensor level): float32, or bits as uint16 (F16, BF16) or uint8 (UE4M3, UE8M0).
-    scheme : QuantScheme
+    scheme : QuantScheme or str
         How `data` and `scale_data` are to be read.
     extent : int, optional
         Length of the packed axis; by default whole words.
@@ -86,7 +88,7 @@ class QuantizedArray:
         self,
         data: npt.NDArray[Any],
         scale_data: npt.NDArray[Any],
-        scheme: QuantScheme,
+        scheme: QuantScheme | str,
         *,
         extent: int | None = None,
         tensor_scale: npt.NDArray[np.float32] | float | None = None,
@@ -94,10 +96,15 @@ class QuantizedArray:
         block_offset: tuple[int, ...] | None = None,
         nonfinite: str | None = None,
     ) -> None:
+        if nonfinite not in (None, "raise", "propagate"):
+            raise ArgumentError(f"nonfinite requires raise or propagate, got {nonfinite!r}")
         data, scale_data = np.asarray(data), np.asarray(scale_data)
-        scheme = scheme.resolve(data.ndim)
+        scheme = parse_scheme(scheme).resolve(data.ndim)
+        extent = None if extent is None else _integer(extent, "extent")
+        offsets = (block_offset,) if isinstance(block_offset, int) else block_offset or ()
+        block_offset = tuple(_integer(offset, "block_offset") for offset in offsets)
         shape = _shape_of(data.shape, scheme, extent)
-        layout = plan(scheme, shape, tuple(block_offset or ()))
+        layout = plan(scheme, shape, block_offset)
         if data.dtype != layout.data_dtype or data.shape != layout.data_shape:
             raise LayoutError(
                 f"data requires {layout.data_dtype} of shape {layout.data_shape} for an array of "
@@ -322,6 +329,13 @@ def _zero_numbers(
             f"points, got {stored.dtype}; give numbers to QParams instead"
         )
     return bits_to_zero(stored, scheme.zero.dtype)
+
+
+def _integer(given: object, what: str) -> int:
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise LayoutError(f"{what} requires an integer, got {given!r}") from error
 
 
 def _shape_of(

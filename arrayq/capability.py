@@ -214,6 +214,7 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
             profile, dtype = profile_of(x_or_name), getattr(x_or_name, "dtype", None)
     except UnsupportedSchemeError as refused:
         return Verdict(False, str(refused))
+    _operation(operation)
     refusal = _refusal(profile, scheme, operation, dtype)
     return Verdict(True) if refusal is None else Verdict(False, refusal[1])
 
@@ -278,7 +279,7 @@ def _refusal(
 
 
 def _operation(name: str) -> _Operation:
-    if name not in _OPERATIONS:
+    if not isinstance(name, str) or name not in _OPERATIONS:
         raise UnsupportedSchemeError(
             f"an operation requires one of {', '.join(OPERATIONS)}, got {name!r}"
         )

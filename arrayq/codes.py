@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,14 @@ import numpy.typing as npt
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_format
 from arrayq.capability import require
-from arrayq.errors import ArrayTypeError, CodeError, LayoutError, NonFiniteError, SchemeError
+from arrayq.errors import (
+    ArgumentError,
+    ArrayTypeError,
+    CodeError,
+    LayoutError,
+    NonFiniteError,
+    SchemeError,
+)
 from arrayq.formats import Format, Kind, format_of
 from arrayq.namespaces import profile_of
 from arrayq.qparams import bits_to_scale
@@ -120,7 +128,7 @@ def encode(
 
 def _check_choice(argument: str, given: str, choices: tuple[str, ...]) -> None:
     if given not in choices:
-        raise SchemeError(f"{argument} requires one of {', '.join(choices)}, got {given!r}")
+        raise ArgumentError(f"{argument} requires one of {', '.join(choices)}, got {given!r}")
 
 
 def _overflow_code(row: Format, overflow: str, nan: int | None) -> int | None:
@@ -138,7 +146,7 @@ def _overflow_code(row: Format, overflow: str, nan: int | None) -> int | None:
 
 def _nan_code(row: Format, nan: int | None, is_nan: npt.NDArray[np.bool_]) -> int | None:
     """Code of NaN, or None where there is no NaN to encode."""
-    if nan is not None and not 0 <= nan <= row.code_mask:
+    if nan is not None and not (isinstance(nan, int) and 0 <= nan <= row.code_mask):
         raise CodeError(
             f"nan requires a code from 0 to {row.code_mask:#x} of {row.name}, got {nan!r}"
         )
@@ -359,7 +367,10 @@ def unpack_fields(
     lines = np.atleast_1d(array).swapaxes(axis, -1)
     per_word, word_bytes = store.codes_per_word(value), store.word_bits // 8
     count = lines.shape[-1]
-    length = count * per_word if extent is None else extent
+    try:
+        length = count * per_word if extent is None else operator.index(extent)
+    except TypeError as error:
+        raise LayoutError(f"extent requires an integer, got {extent!r}") from error
     if array.ndim == 0:
         length = 1
     if -(-length // per_word) != count:

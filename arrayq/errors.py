@@ -8,6 +8,7 @@ read "X requires A, got B; do C".
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentError",
     "ArrayTypeError",
     "ArrayqError",
     "CodeError",
@@ -39,6 +40,10 @@ class QParamsError(ArrayqError, ValueError):
 
 class CodebookError(SchemeError, QParamsError):
     """A codebook of the wrong length, with non-finite entries, or missing where one is used."""
+
+
+class ArgumentError(ArrayqError, ValueError):
+    """An option, such as a number of threads, that is none of its choices."""
 
 
 class LayoutError(ArrayqError, ValueError):

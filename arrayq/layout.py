@@ -18,9 +18,9 @@ from arrayq.scheme import QuantScheme
 
 __all__ = ["Cut", "Lines", "Plan", "collapse", "plan"]
 
-# Elements of one box: its float32 values (64 KB) stay in the second-level cache between the
-# pass that measures and the pass that encodes.
-BOX_ELEMENTS = 16384
+# Elements of one box: its float32 values (16 KB) stay in the first-level cache between the pass
+# that measures and the pass that encodes.
+BOX_ELEMENTS = 4096
 # A box narrower than this would waste the cache lines that its lines touch.
 BOX_COLUMNS = 64
 

@@ -88,9 +88,13 @@ def profile_named(name: str) -> Profile:
 
     Raises
     ------
+    ArrayTypeError
+        It is no name.
     UnsupportedSchemeError
         No row has that name.
     """
+    if not isinstance(name, str):
+        raise ArrayTypeError(f"namespace requires the name of an array library, got {name!r}")
     if name in PROFILES:
         return PROFILES[name]
     way_out = {foreign.name: foreign.way_out for foreign in _FOREIGN}.get(name, "numpy.asarray(x)")

@@ -271,6 +271,8 @@ class Numerics:
 def known_rules(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Return `rules` as a dictionary after checking that each is a rule of `Numerics`."""
     known = [rule.name for rule in fields(Numerics)]
+    if not isinstance(rules, Mapping):
+        raise SchemeError(f"numerics requires a dictionary of rules, got {rules!r}")
     unknown = sorted(str(rule) for rule in set(rules) - set(known))
     if unknown:
         raise SchemeError(f"numerics requires rules among {', '.join(known)}, got {unknown[0]!r}")

@@ -14,6 +14,7 @@ and :func:`dequantize` is its mirror.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -23,12 +24,12 @@ from arrayq._paths import host
 from arrayq._paths.threads import resolve_threads
 from arrayq.array import QuantizedArray
 from arrayq.capability import require
-from arrayq.errors import ArrayTypeError, LayoutError, NonFiniteError, SchemeError
+from arrayq.errors import ArgumentError, ArrayTypeError, LayoutError, NonFiniteError
 from arrayq.layout import Plan, plan
 from arrayq.namespaces import profile_of
 from arrayq.numerics import Calibration
 from arrayq.presets import scheme as parse_scheme
-from arrayq.qparams import QParams, scale_to_bits, validate, zero_to_bits
+from arrayq.qparams import QParams, store_scales, validate, zero_to_bits
 from arrayq.scheme import QuantScheme
 
 __all__ = ["calibrate", "dequantize", "fake_quantize", "quantize"]
@@ -91,6 +92,8 @@ def quantize(
         The library of `x` cannot do this scheme.
     SchemeError
         The spelling means nothing, or a lookup scheme has no codebook.
+    ArgumentError
+        `nonfinite` or `threads` is none of its choices.
     LayoutError
         The block or the packed axis does not fit the rank of `x`, or `out` is of another plan.
     QParamsError
@@ -114,10 +117,16 @@ def quantize(
     policy = _policy(nonfinite)
     array, layout = _planned(x, scheme, "quantize", qparams)
     calibration = _calibration(method, layout.scheme)
-    stored = host.allocate(layout) if out is None else _reused(out, layout)
+    stored = host.allocate(layout) if out is None else _reused(out, layout, array)
     if qparams is not None:
-        given = validate(qparams, layout.scheme, layout.grid)
-        stored.scale_data[...] = scale_to_bits(given.scale, layout.scheme.scale_dtype)
+        given = validate(
+            qparams,
+            layout.scheme,
+            layout.grid,
+            allow_nan=policy is host.Policy.PROPAGATE,
+            copy=False,
+        )
+        store_scales(given.scale, layout.scheme.scale_dtype, stored.scale_data)
         if layout.scheme.zero is not None and stored.zero_point is not None:
             stored.zero_point[...] = zero_to_bits(given.zero_point, layout.scheme.zero.dtype)
         if stored.tensor_scale is not None:
@@ -174,6 +183,9 @@ def dequantize(
         target = out
     else:
         target = _writable(out, q.shape, dtype)
+        parts = (q.data, q.scale_data, q.zero_point)
+        if any(part is not None and _share_memory(out, part) for part in parts):
+            raise LayoutError("out requires memory of its own, got memory that q lies in")
     host.dequantize(
         host.Stored(q.data, q.scale_data, q.zero_point, q.tensor_scale), q.plan, target, threads
     )
@@ -262,8 +274,9 @@ def _planned(
 
 
 def _policy(nonfinite: str | None) -> host.Policy:
-    if nonfinite not in _POLICIES:
-        raise SchemeError(
+    choices = tuple(_POLICIES)
+    if nonfinite not in choices:
+        raise ArgumentError(
             f"nonfinite requires one of raise, propagate, saturate, got {nonfinite!r}"
         )
     return _POLICIES[nonfinite]
@@ -275,8 +288,8 @@ def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calib
     return Calibration.of(method, "method")
 
 
-def _reused(out: QuantizedArray, layout: Plan) -> host.Stored:
-    """Stored parts of an array that is to be overwritten."""
+def _reused(out: QuantizedArray, layout: Plan, x: Array) -> host.Stored:
+    """Stored parts of an array that is to be overwritten with what `x` quantizes to."""
     if not isinstance(out, QuantizedArray) or out.plan != layout:
         got = type(out).__name__
         if isinstance(out, QuantizedArray):
@@ -291,7 +304,39 @@ def _reused(out: QuantizedArray, layout: Plan) -> host.Stored:
             raise LayoutError(
                 f"out requires writable C-contiguous memory, got {name} without; copy it"
             )
-    return host.Stored(out.data, out.scale_data, out.zero_point, out.tensor_scale)
+    stored = host.Stored(out.data, out.scale_data, out.zero_point, out.tensor_scale)
+    memory = (stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale, x)
+    parts = [part for part in memory if part is not None]
+    for one, other in itertools.combinations(parts, 2):
+        if _share_memory(one, other):
+            raise LayoutError(
+                "out requires memory of its own, got parts that overlap each other or x; use "
+                "q.copy()"
+            )
+    return stored
+
+
+def _share_memory(a: Array, b: Array) -> bool:
+    """Return whether two arrays share memory; in doubt they do."""
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Return whether two elements may share memory: whether some axis, taken by ascending
+    strides, steps less than the extent of those before it.
+    """
+    extent = array.itemsize
+    steps = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    for stride, length in steps:
+        if stride < extent:
+            return True
+        extent += stride * (length - 1)
+    return False
 
 
 def _float_dtype(dtype: Any) -> np.dtype[Any]:
@@ -326,9 +371,7 @@ def _writable(out: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     if out.shape != shape or not out.flags.writeable:
         state = "" if out.flags.writeable else " read-only"
         raise LayoutError(f"out requires a writable array of shape {shape}, got{state} {out.shape}")
-    if out.size and any(
-        stride == 0 and length > 1 for stride, length in zip(out.strides, shape, strict=True)
-    ):
+    if out.size and _overlaps_itself(out):
         raise LayoutError(
             "out requires an array whose elements do not overlap, got a broadcast one"
         )

@@ -26,6 +26,7 @@ __all__ = [
     "bits_to_zero",
     "representable",
     "scale_to_bits",
+    "store_scales",
     "validate",
     "zero_to_bits",
 ]
@@ -40,6 +41,10 @@ _REAL_INPUT: Final = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 # How far from the codes a zero point may lie: what rounding in float32 can still tell apart.
 _MOST_STEPS: Final = float(2**22 - 256)
+
+
+# Scales worked on at a time.
+_PART: Final = 16384
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +76,7 @@ def validate(
     grid_shape: tuple[int, ...],
     *,
     allow_nan: bool = False,
+    copy: bool = True,
 ) -> QParams:
     """Return parameters in their normal form, after checking that they fit.
 
@@ -84,6 +90,8 @@ def validate(
         The number of blocks along each axis of the array.
     allow_nan : bool
         Whether scales may be NaN, as they are in blocks that propagate NaN.
+    copy : bool
+        Whether the scales returned must not share memory with those given.
 
     Returns
     -------
@@ -106,12 +114,11 @@ def validate(
             f"qparams requires a QParams, got {type(qparams).__name__}; use QParams(scale=...)"
         )
     scale = _on_grid(_float32(qparams.scale, "scale"), grid_shape, "scale")
-    _check_scale(scale, scheme, allow_nan=allow_nan)
+    scale = _checked_scale(scale, scheme, allow_nan=allow_nan)
     tensor_scale = _tensor_scale(qparams.tensor_scale, scheme)
     _check_product(scale, tensor_scale)
     return QParams(
-        # Adding zero turns -0.0, which means the same but has no code in UE4M3, into 0.0.
-        scale=scale + np.float32(0),
+        scale=scale.copy() if copy else scale,
         tensor_scale=tensor_scale,
         zero_point=_zero_point(qparams.zero_point, scheme, grid_shape),
         codebook=_codebook(qparams.codebook, scheme),
@@ -184,6 +191,25 @@ def _check(array: npt.NDArray[Any], what: str, faults: _Faults) -> None:
             )
 
 
+def _checked_scale(scale: Float32Array, scheme: QuantScheme, *, allow_nan: bool) -> Float32Array:
+    """Return scales without negative zeros, after checking that all are scales of the scheme.
+
+    The check goes part by part: a grid may be a good part of the array that it belongs to.
+    """
+    flat = scale.reshape(-1)
+    negative_zero = False
+    for start in range(0, flat.size, _PART):
+        part = flat[start : start + _PART]
+        good = representable(part, scheme.scale_dtype, signed=scheme.scales_signed)
+        if allow_nan:
+            good |= np.isnan(part)
+        if not good.all():
+            _check_scale(scale, scheme, allow_nan=allow_nan)
+        negative_zero |= bool((np.signbit(part) & (part == 0)).any())
+    # -0.0 means the same as 0.0 but has no code in UE4M3; adding zero makes it that.
+    return scale + np.float32(0) if negative_zero else scale
+
+
 def _check_scale(scale: Float32Array, scheme: QuantScheme, *, allow_nan: bool) -> None:
     """Raise QParamsError for the first scale that is no scale of the scheme."""
     dtype, signed = scheme.scale_dtype, scheme.scales_signed
@@ -206,6 +232,8 @@ def _check_product(scale: Float32Array, tensor_scale: Float32Array | None) -> No
     if tensor_scale is None or not scale.size:
         return
     with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isinf(np.fmax.reduce(scale, axis=None) * tensor_scale):
+            return
         infinite = np.isinf(scale * tensor_scale)
     if infinite.any():
         raise QParamsError(
@@ -313,6 +341,23 @@ def _codebook(given: Sequence[float] | None, scheme: QuantScheme) -> tuple[float
     if given is None:
         return scheme.require_codebook()
     return normal_codebook(given, scheme.value.bits)
+
+
+def store_scales(scale: Float32Array, dtype: ScaleDtype, stored: BitsArray) -> None:
+    """Write scales into `stored`, an array of their shape in the dtype that they are stored in.
+
+    Parameters
+    ----------
+    scale : array of float32
+        Scales that are `representable`, or NaN.
+    dtype : ScaleDtype
+        The dtype to store them in.
+    stored : array
+        C-contiguous memory for them.
+    """
+    source, target = scale.reshape(-1), stored.reshape(-1)
+    for start in range(0, source.size, _PART):
+        target[start : start + _PART] = scale_to_bits(source[start : start + _PART], dtype)
 
 
 # Numbers and their stored bits. A positive number x is significand * 2^(exponent - M) with M

@@ -187,6 +187,11 @@ class QuantStore:
 
     def __post_init__(self) -> None:
         """Check the axis."""
+        if not isinstance(self.kind, StoreKind):
+            raise SchemeError(
+                f"the kind of a store requires a StoreKind, got {self.kind!r}; build a store from "
+                "a string with QuantStore.of(...)"
+            )
         dim = _integer(self.dim, "the packed axis of a store")
         if dim < 0:
             raise SchemeError(

@@ -11,9 +11,11 @@ are warm (``out=``), one thread unless asked otherwise.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import subprocess
+import sys
 import time
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -55,14 +57,34 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def extra_memory(x: np.ndarray, spelling: str) -> tuple[int, int]:
-    """Peak of what a quantize call allocates, and the bytes of its outputs."""
-    aq.quantize(x, spelling)
-    tracemalloc.start()
-    q = aq.quantize(x, spelling)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak, q.nbytes
+PROGRAM = """
+import gc, re, sys
+import numpy as np, arrayq as aq
+
+def resident(field):
+    return 1024 * int(re.search(field + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+
+x = np.ones((int(sys.argv[2]), int(sys.argv[3])), np.float32)
+aq.quantize(x[:64], sys.argv[1])
+gc.collect()
+open("/proc/self/clear_refs", "w").write("5")  # resets VmHWM
+before = resident("VmRSS")
+q = aq.quantize(x, sys.argv[1])
+print(resident("VmHWM") - before - q.nbytes)
+"""
+
+
+def extra_memory(spelling: str, rows: int, columns: int) -> float:
+    """Megabytes by which a process grows at the peak of a quantize call, beyond its outputs."""
+    eager = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, spelling, str(rows), str(columns)],
+        env={**os.environ, **eager},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout) / 1e6
 
 
 def main() -> None:
@@ -107,8 +129,8 @@ def main() -> None:
             best = min(copies) / min(taken)
             wanted = getattr(goal, direction)
             cells += [f"{median:.2f} ({best:.2f})", "" if wanted is None else f"{wanted}"]
-        peak, outputs = extra_memory(x, goal.spelling)
-        print(f"| {goal.spelling} | {' | '.join(cells)} | {(peak - outputs) / 1e6:.2f} MB |")
+        extra = extra_memory(goal.spelling, options.rows, options.columns)
+        print(f"| {goal.spelling} | {' | '.join(cells)} | {extra:.2f} MB |")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,11 @@ thorough`` draws many and new ones.
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,3 +36,24 @@ def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iter
     which is not compiled, instead of the installed package."""
     with contextlib.chdir(tmp_path_factory.mktemp("elsewhere")):
         yield
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
+@pytest.fixture
+def heeded_signals() -> Iterator[None]:
+    """Let child processes heed every signal, though pytest itself may have to ignore some.
+
+    A shell starts background jobs, and nohup its command, with signals ignored, which child
+    processes inherit. One that is handled is theirs by default, even if its handler does nothing.
+    """
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    ignored = [number for number in numbers if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, _nothing)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)

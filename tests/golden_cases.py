@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-FOLDER = Path(os.environ.get("ARRAYQ_GOLDEN") or Path(__file__).parent / "golden")
+# Resolved here, because conftest.py changes the directory before the first test.
+FOLDER = Path(os.environ.get("ARRAYQ_GOLDEN") or Path(__file__).parent / "golden").resolve()
 
 
 @cache

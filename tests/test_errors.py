@@ -8,6 +8,7 @@ import pytest
 from arrayq import errors
 
 BUILTIN = {
+    "ArgumentError": ValueError,
     "SchemeError": ValueError,
     "UnsupportedSchemeError": NotImplementedError,
     "QParamsError": ValueError,

@@ -182,7 +182,7 @@ def test_a_float64_beyond_float32_counts_as_infinite_and_says_so() -> None:
 
 @pytest.mark.parametrize("policy", ["ignore", "", 3])
 def test_an_unknown_policy_is_refused(policy: Any) -> None:
-    with pytest.raises(aq.SchemeError, match="nonfinite requires one of"):
+    with pytest.raises(aq.ArgumentError, match="nonfinite requires one of"):
         aq.quantize(X, "int8/row", nonfinite=policy)
 
 
@@ -203,3 +203,89 @@ def test_ternary_uses_the_mean_unless_asked_otherwise() -> None:
         aq.quantize(X, "ternary", method="absmean")
     )
     assert aq.quantize(X, "ternary", method="minmax").scale.item() == np.abs(X).max()
+
+
+@pytest.mark.parametrize("spelling", SCHEMES)
+def test_propagated_nan_scales_serve_as_given_scales(spelling: str) -> None:
+    x = X.copy()
+    x[2, 5] = np.nan
+    found = aq.calibrate(x, spelling, nonfinite="propagate")
+    given = aq.quantize(x, spelling, qparams=found, nonfinite="propagate")
+    assert aq.to_bytes(given) == aq.to_bytes(aq.quantize(x, spelling, nonfinite="propagate"))
+    with pytest.raises(aq.QParamsError, match="NaN"):
+        aq.quantize(X, spelling, qparams=found)
+
+
+def test_dequantize_into_the_memory_of_its_own_codes_is_refused() -> None:
+    memory = np.zeros(256, np.uint8)
+    q = aq.QuantizedArray(memory[:64].view(np.int8), np.ones(1, np.float32), "int8/tensor")
+    with pytest.raises(aq.LayoutError, match="got memory that q lies in"):
+        aq.dequantize(q, out=memory.view(np.float32))
+
+
+def test_dequantize_into_elements_that_overlap_is_refused() -> None:
+    q = aq.quantize(X[:4, :8], "int8/tensor")
+    for strides in ((4, 4), (8, 4), (0, 4), (-4, 4)):
+        out = np.lib.stride_tricks.as_strided(np.zeros(100, np.float32)[40:], (4, 8), strides)
+        with pytest.raises(aq.LayoutError, match="do not overlap"):
+            aq.dequantize(q, out=out)
+    reversed_columns = np.zeros((8, 4), np.float32).T[::-1]
+    np.testing.assert_array_equal(aq.dequantize(q, out=reversed_columns), q.dequantize())
+
+
+def test_quantize_into_the_memory_of_its_input_is_refused() -> None:
+    memory = np.zeros(4 * 64, np.uint8)
+    x = memory.view(np.float32)
+    out = aq.QuantizedArray(memory[192:].view(np.int8), np.ones(1, np.float32), "int8/tensor")
+    with pytest.raises(aq.LayoutError, match="memory of its own"):
+        aq.quantize(x, "int8/tensor", out=out)
+
+
+def test_given_scales_are_checked_beyond_the_first_part() -> None:
+    scale = np.ones((40_000, 1), np.float32)
+    scale[39_000] = -1
+    with pytest.raises(aq.QParamsError, match=r"-1.0 at index \(39000, 0\)"):
+        aq.quantize(np.ones((40_000, 2), np.float32), "int8/row", qparams=aq.QParams(scale))
+
+
+@pytest.mark.parametrize("policy", [[], {}, 1.5])
+def test_policies_of_any_type_are_refused_alike(policy: Any) -> None:
+    with pytest.raises(aq.ArgumentError, match="nonfinite requires one of"):
+        aq.quantize(X, "int8/row", nonfinite=policy)
+    with pytest.raises(aq.ArgumentError, match="nonfinite requires raise or propagate"):
+        aq.from_bytes(b"\0" * 8, "int8/tensor", 4, nonfinite=policy)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: aq.supports("numpy", "nvfp4", []), aq.UnsupportedSchemeError, "an operation"),
+        (lambda: aq.capabilities([]), aq.ArrayTypeError, "name of an array library"),
+        (lambda: aq.encode(X, "e4m3", nan="x"), aq.CodeError, "nan requires a code"),
+        (lambda: aq.encode(X, "e4m3", overflow="x"), aq.ArgumentError, "overflow requires"),
+        (
+            lambda: aq.unpack(np.zeros(1, "u4"), "q4s", "packed_u32", "x"),
+            aq.LayoutError,
+            "extent requires an integer",
+        ),
+        (lambda: aq.QuantStore("x"), aq.SchemeError, "StoreKind"),
+        (lambda: aq.Numerics.from_dict(3), aq.SchemeError, "dictionary of rules"),
+        (
+            lambda: aq.QuantizedArray(
+                np.zeros(2, "i1"), np.ones(1, "f4"), "int8/tensor", extent="x"
+            ),
+            aq.LayoutError,
+            "extent requires an integer",
+        ),
+        (
+            lambda: aq.QuantizedArray(
+                np.zeros(2, "i1"), np.ones(1, "f4"), "int8/tensor", block_offset=("x",)
+            ),
+            aq.LayoutError,
+            "block_offset requires an integer",
+        ),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(call: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()

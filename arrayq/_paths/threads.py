@@ -9,8 +9,9 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from arrayq.errors import ArgumentError
 
 __all__ = ["resolve_threads", "run_boxes"]
 
@@ -22,7 +23,7 @@ def resolve_threads(threads: int | None) -> int:
 
     Raises
     ------
-    ValueError
+    ArgumentError
         When the number is not an integer of at least 1.
     """
     asked: object = threads
@@ -35,7 +36,7 @@ def resolve_threads(threads: int | None) -> int:
     except (TypeError, ValueError):
         count = 0
     if count < 1 or isinstance(asked, bool):
-        raise ValueError(f"{source} requires an integer of at least 1, got {asked!r}")
+        raise ArgumentError(f"{source} requires an integer of at least 1, got {asked!r}")
     return count
 
 
@@ -59,6 +60,8 @@ def run_boxes(work: Callable[[int, int], T], boxes: int, threads: int) -> list[T
     parts = max(1, min(threads, boxes))
     if parts == 1:
         return [work(0, boxes)]
+    from concurrent.futures import ThreadPoolExecutor  # 10 ms that one thread need not wait for
+
     bounds = [boxes * part // parts for part in range(parts + 1)]
     with ThreadPoolExecutor(parts) as pool:
         return list(pool.map(work, bounds[:-1], bounds[1:]))

@@ -62,12 +62,25 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text_columns: int = 1
     """How many columns, from the left, hold text; the rest are figures."""
+    names: int | None = None
+    """Which column holds names of tensors; it gives way first where room is short."""
+    per_name: tuple[int, ...] = ()
+    """Columns that say the same in all consecutive rows of one name."""
 
     def __str__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(self.headings, *self.rows, strict=True)]
+        return "\n".join(self.lines((self.headings,)))
+
+    def lines(self, headings: Sequence[tuple[str, ...]]) -> list[str]:
+        """Return the lines of the table under these lines of headings."""
+        columns = zip(*headings, *self.rows, strict=True)
+        widths = [max(map(len, column)) for column in columns]
         rule = tuple("-" * width for width in widths)
-        lines = (self._line(row, widths) for row in (self.headings, rule, *self.rows))
-        return "\n".join(lines)
+        return [self._line(row, widths) for row in (*headings, rule, *self.rows)]
+
+    def take(self, columns: Sequence[int]) -> Table:
+        """Return the table of some of the columns, in the order given."""
+        headings, *rows = (tuple(row[c] for c in columns) for row in (self.headings, *self.rows))
+        return Table(headings, tuple(rows), sum(c < self.text_columns for c in columns))
 
     def _line(self, row: tuple[str, ...], widths: list[int]) -> str:
         cells = (

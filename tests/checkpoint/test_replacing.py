@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,8 @@ def test_the_longest_name_of_a_file_can_be_written(tmp_path: Path) -> None:
     assert target.read_bytes() == b"x"
 
 
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without signals")
+
 SLEEPER = """
 import sys, time
 from arrayq.checkpoint.replacing import replacing
@@ -133,7 +136,19 @@ with replacing(sys.argv[1]) as file:
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without signals")
+@pytest.fixture
+def _ignored_signals() -> Iterator[None]:
+    """What a test finds when pytest runs in the background or under nohup."""
+    before = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@posix
+@pytest.mark.usefixtures("_ignored_signals", "heeded_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_leaves_nothing_and_ends_the_process_as_it_should(
     tmp_path: Path, number: signal.Signals
@@ -162,7 +177,8 @@ with replacing(sys.argv[1]) as file:
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows ends processes without signals")
+@posix
+@pytest.mark.usefixtures("heeded_signals")
 def test_a_handler_of_the_program_is_respected(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HANDLER, tmp_path / "out"], stdout=subprocess.PIPE

@@ -197,6 +197,7 @@ def large(tmp_path: Path) -> Path:
 
 
 @posix
+@pytest.mark.usefixtures("heeded_signals")
 @pytest.mark.parametrize(
     ("number", "returncode"),
     [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, -signal.SIGHUP)],
