@@ -289,8 +289,9 @@ def _zero_point(
     if scheme.zero.dtype.is_float:
         return _float_zero(given, scheme.zero, grid_shape)
     if not scheme.numerics.zero_in_range:
-        return _integer_zero(given, (-_MOST_STEPS, _MOST_STEPS), grid_shape)
-    return _integer_zero(given, scheme.value.range, grid_shape)
+        limits = (-_MOST_STEPS, _MOST_STEPS)
+        return _integer_zero(given, limits, "the steps float32 can tell apart", grid_shape)
+    return _integer_zero(given, scheme.value.range, "the codes of the value", grid_shape)
 
 
 def _float_zero(given: object, zero: ZeroPoint, grid_shape: tuple[int, ...]) -> Float32Array:
@@ -312,7 +313,7 @@ def _float_zero(given: object, zero: ZeroPoint, grid_shape: tuple[int, ...]) -> 
 
 
 def _integer_zero(
-    given: object, codes: tuple[float, float], grid_shape: tuple[int, ...]
+    given: object, codes: tuple[float, float], what: str, grid_shape: tuple[int, ...]
 ) -> npt.NDArray[np.int32]:
     numbers = _on_grid(_real(given, "zero_point", "an int32 array"), grid_shape, "zero_point")
     wide = numbers.astype(np.float64)
@@ -321,7 +322,7 @@ def _integer_zero(
         faults = (
             ("that are whole", np.floor(wide) != wide, "round it to a code"),
             (
-                f"from {low:.0f} to {high:.0f}",
+                f"from {low:.0f} to {high:.0f}, {what}",
                 ~((low <= wide) & (wide <= high)),
                 "clamp it",
             ),

@@ -8,7 +8,7 @@ rule is a function and a row of `RULES`; a new way to make a scale is a row of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -65,7 +65,9 @@ SCALE_FROM_NEEDS: Final[Mapping[ScaleFrom, Needs]] = MappingProxyType(
         ScaleFrom.CEIL: _POWER_OF_TWO,
         ScaleFrom.RCEIL: _POWER_OF_TWO,
         ScaleFrom.EVEN: Needs(values=_MINIFLOATS, scale_dtypes=_POWERS, has_raw_scale=False),
-        ScaleFrom.NEAREST_LOG2: _POWER_OF_TWO,
+        ScaleFrom.NEAREST_LOG2: replace(
+            _POWER_OF_TWO, scale_dtypes=(ScaleDtype.UE8M0, ScaleDtype.F32)
+        ),
     }
 )
 """What each way to make a scale needs."""

@@ -21,8 +21,8 @@ __all__ = ["from_bytes", "to_bytes"]
 def to_bytes(q: QuantizedArray) -> bytes:
     """Return the stored parts of an array, one after the other.
 
-    Data, then scales, then zero points, then the tensor scale: little-endian, C order, without padding between
-    them, as burn's QuantizedBytes. The scheme and the shape are not among them.
+    Data, then scales, then zero points, then the tensor scale: little-endian, C order, without
+    padding between them, as burn's QuantizedBytes. The scheme and the shape are not among them.
 
     Parameters
     ----------

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scheme_drawing import ROUNDINGS, SOURCES, dense_arrays, relaid, scheme_of, shapes, specs
-from test_oracle_agreement import assert_is
+from scheme_drawing import (
+    ROUNDINGS,
+    SOURCES,
+    dense_arrays,
+    problems,
+    relaid,
+    scheme_of,
+    shapes,
+    specs,
+)
+from test_oracle_agreement import Problem, assert_is
 
 import arrayq as aq
+from arrayq._kernels import available_levels, load
+from arrayq._paths import host
 from arrayq.numerics import Rounding, ScaleFrom
 
 few = settings(max_examples=max(settings.default.max_examples // 2, 1))
@@ -69,6 +81,16 @@ def test_zero_points_are_what_their_kind_and_dtype_say(
     spec = data.draw(specs(len(shape), source=source, mode="affine", zero=zero))
     x = data.draw(relaid(data.draw(dense_arrays(shape))))
     assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
+
+
+@pytest.mark.parametrize("level", available_levels())
+@given(problems(), st.integers(1, 4))
+def test_every_instruction_set_follows_every_rule(
+    level: str, problem: Problem, threads: int
+) -> None:
+    x, spec = problem
+    with mock.patch.object(host, "kernels", load(level)):
+        assert_is(aq.quantize(x, scheme_of(spec), threads=threads), oracle.encode_array(x, spec))
 
 
 # The scale is 1, so these are ties and their float32 neighbours as they are.
@@ -142,6 +164,19 @@ def test_an_infinity_under_a_negative_scale_decodes_to_its_own_side() -> None:
     q = aq.quantize(x, scheme, nonfinite="saturate")
     assert q.scale[0] == -0.5
     np.testing.assert_array_equal(aq.dequantize(q), np.float32([4, 1, 4, -3.5]))
+
+
+@pytest.mark.parametrize("value", ["q8f", "q4s", "e4m3", "e5m2"])
+@pytest.mark.parametrize(
+    ("scale", "smallest"), [("f32", 2.0**-149), ("f16", 2.0**-24), ("bf16", 2.0**-133)]
+)
+def test_ends_that_vanish_in_float32_leave_the_smallest_scale(
+    value: str, scale: str, smallest: float
+) -> None:
+    x = np.array([[2.0**-149, 0.0], [0.0, -(2.0**-149)]], np.float32)
+    scheme = aq.QuantScheme().with_value(value).with_store("native").per_block([2], scale)
+    q = aq.quantize(x, scheme.with_numerics(scale_from="endpoints"))
+    np.testing.assert_array_equal(q.scale.ravel(), np.float32([smallest, smallest]))
 
 
 @pytest.mark.parametrize("scale", ["f32", "f16", "bf16", "ue4m3"])

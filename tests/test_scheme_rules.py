@@ -269,7 +269,12 @@ TAKES = {
     ScaleFrom.CEIL: ({"symmetric", "lookup"}, None, POWERS, {"minmax", "absmean"}),
     ScaleFrom.RCEIL: ({"symmetric", "lookup"}, None, POWERS, {"minmax", "absmean"}),
     ScaleFrom.EVEN: ({"symmetric"}, MINIFLOATS, POWERS, {"minmax", "absmean"}),
-    ScaleFrom.NEAREST_LOG2: ({"symmetric", "lookup"}, None, POWERS, {"minmax", "absmean"}),
+    ScaleFrom.NEAREST_LOG2: (
+        {"symmetric", "lookup"},
+        None,
+        POWERS | {"f32"},
+        {"minmax", "absmean"},
+    ),
 }
 
 

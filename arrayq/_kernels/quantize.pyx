@@ -24,7 +24,8 @@ from arrayq._kernels.scales cimport (
     read_scale_rules, round_scales, scale_bytes, store_exceptional_scales,
 )
 from arrayq._kernels.zeros cimport (
-    CODE, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, decode_zeros, settle_bounds,
+    CODE, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, clear_nan_zeros, decode_zeros,
+    settle_bounds,
     shift_codes, store_zeros, zero_bytes,
 )
 
@@ -219,6 +220,9 @@ cdef void _take_scales(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     if job.phases & MEASURE and job.policy == PROPAGATE:
         store_exceptional_scales(scratch.ranges, n, job.rules.kind, True, scratch.stored)
         _copy_rows(job, box, job.scales, scratch.stored, size, True)
+        if job.zero.kind != NO_ZERO:
+            clear_nan_zeros(scratch.ranges, n, job.zero.dtype, scratch.stored_zeros)
+            _copy_rows(job, box, job.zeros, scratch.stored_zeros, zero_bytes(job.zero.dtype), True)
 
 
 cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:

@@ -165,6 +165,8 @@ cdef inline float inverse_of_scale(float low, float high, float divisor) noexcep
     """What HQQ multiplies by: divisor / (high - low) by way of a reciprocal, at most 2e4."""
     cdef float span = high - low, inverse
     inverse = (<float>1.0 / span) * divisor
+    if aq_bits(span) >= 0x7F800000:
+        inverse = (<float>1.0 / (high * <float>0.5 - low * <float>0.5)) * (divisor * <float>0.5)
     inverse = inverse if span > <float>1e-4 else <float>1.0
     return inverse if inverse < <float>2e4 else <float>2e4
 
@@ -188,12 +190,14 @@ cdef inline void raw_scales(
             out[i] = bounds_scale(lows[i], highs[i], divisor)
     elif rules.source == FROM_INVERSE:
         for i in range(n):
-            out[i] = <float>1.0 / inverse_of_scale(lows[i], highs[i], divisor)
+            below = <float>1.0 / inverse_of_scale(lows[i], highs[i], divisor)
+            out[i] = below if aq_bits(below) < 0x7F800000 else aq_float(<uint32_t>LARGEST_FINITE)
     elif rules.source == FROM_ENDPOINTS:
         for i in range(n):
             below = lows[i] / rules.qmin
             above = highs[i] / rules.qmax
-            out[i] = above if above > below else below
+            # adding zero turns -0.0 into 0.0
+            out[i] = (above if above > below else below) + <float>0.0
     else:
         for i in range(n):
             out[i] = aq_float(<uint32_t>source[i]) / divisor
@@ -302,11 +306,10 @@ cdef inline void round_scales(
     if rules.source == FROM_EXTREME:
         # the smallest code is negative, so a positive extreme makes a negative scale
         for i in range(n):
-            if extremes[i] > 0:
-                if rules.kind == SCALE_F32:
-                    words[i] |= <uint32_t>0x80000000
-                else:
-                    halves[i] |= 0x8000
+            if extremes[i] > 0 and rules.kind == SCALE_F32 and words[i] != 0:
+                words[i] |= <uint32_t>0x80000000
+            elif extremes[i] > 0 and rules.kind != SCALE_F32 and halves[i] != 0:
+                halves[i] |= 0x8000
 
 
 cdef inline void store_exceptional_scales(

@@ -1,6 +1,7 @@
 """Zero points of affine blocks: from bounds and scale to what is stored, and to what codes need."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memset
 
 from arrayq._kernels.bits cimport (
     aq_bits, aq_const_floats, aq_floats, aq_float, aq_load_u32, aq_narrow_bf16, aq_narrow_f16, aq_store_u32, aq_widen_bf16,
@@ -82,7 +83,7 @@ cdef inline float raw_zero(
     if rules.kind == BIAS:
         return low - rules.low * scale
     if rules.kind == INVERSE_CODE:
-        steps = -low * inverse_of_scale(low, high, rules.divisor)
+        steps = -low * inverse_of_scale(low, high, rules.divisor) + rules.low
         if rules.whole and -MOST_STEPS < steps < MOST_STEPS:
             return round_whole(steps, HALF_EVEN)
         return steps
@@ -113,10 +114,20 @@ cdef inline void store_zeros(
             aq_store_u32(stored + 4 * i, <uint32_t><int32_t>zero)
         elif rules.dtype == ZERO_F32:
             aq_store_u32(stored + 4 * i, aq_bits(zero))
-        elif rules.dtype == ZERO_F16:
-            halves[i] = aq_narrow_f16(zero)
         else:
-            halves[i] = aq_narrow_bf16(zero)
+            halves[i] = aq_narrow_f16(zero) if rules.dtype == ZERO_F16 else aq_narrow_bf16(zero)
+            # a negative number that rounded to zero is zero
+            halves[i] = halves[i] if halves[i] != 0x8000 else 0
+
+
+cdef inline void clear_nan_zeros(
+    const int32_t* ranges, int64_t n, ZeroDtype dtype, uint8_t* stored,
+) noexcept nogil:
+    """Zero points of 0 for the blocks whose scale becomes NaN."""
+    cdef int64_t i, size = zero_bytes(dtype)
+    for i in range(n):
+        if ranges[i] >= 0x7F800000:
+            memset(stored + i * size, 0, size)
 
 
 cdef inline void decode_zeros(
@@ -203,7 +214,8 @@ cdef inline void affine_quotients(
             high = rules.high - zeros[k]
         if scale == 0:
             for i in range(taken):
-                out[i] = 0
+                out[i] = addend
+            clamp_block(out, taken, low, high)
         else:
             affine_block(
                 x, taken, middle, inverse if multiply else scale, multiply, addend, low, high, out

@@ -232,7 +232,8 @@ def quantize(
         found, largest = _tensor_range(work, threads)
         if policy is not Policy.PROPAGATE and (found if policy is Policy.RAISE else found.refused):
             return found
-        stored.tensor_scale[...] = _tensor_scale(largest, plan.scheme)
+        raw = _raw_endpoints(x, plan.scheme) if work.measure is Measure.BOUNDS else None
+        stored.tensor_scale[...] = _tensor_scale(largest, plan.scheme, raw)
         if found and largest == 0 and policy is Policy.SATURATE:
             # nothing finite but zeros: any scale serves, so long as products with it do not vanish
             stored.tensor_scale[...] = 1
@@ -263,7 +264,10 @@ def quantize(
 
 def _propagate(stored: Stored, ranges: npt.NDArray[np.int32], dtype: ScaleDtype) -> None:
     nan = np.nan if dtype is ScaleDtype.F32 else dtype.format.nan_code
-    stored.scale_data.reshape(-1)[ranges >= np.float32(np.inf).view(np.int32)] = nan
+    spoilt = ranges >= np.float32(np.inf).view(np.int32)
+    stored.scale_data.reshape(-1)[spoilt] = nan
+    if stored.zero_point is not None:
+        stored.zero_point.reshape(-1)[spoilt] = 0
 
 
 def _store_empty(plan: Plan, stored: Stored, *, scaled: bool) -> None:
@@ -289,15 +293,34 @@ def _tensor_range(work: _Pass, threads: int) -> tuple[Met, np.float32]:
     return met, np.maximum(ranges.max(), 0).view(np.float32)
 
 
-def _tensor_scale(largest: np.float32, scheme: QuantScheme) -> np.float32:
-    """Tensor scale from the largest range of any block, by the scheme's rule."""
+def _raw_endpoints(x: Array, scheme: QuantScheme) -> np.float32:
+    """Largest raw scale of any block under the rule ENDPOINTS: that of the array's own bounds."""
+    row = scheme.value.format
+    with np.errstate(all="ignore"):
+        numbers = x.astype(np.float32)
+        finite = np.isfinite(numbers)
+        low = np.min(numbers, where=finite, initial=0)
+        high = np.max(numbers, where=finite, initial=0)
+        return np.float32(
+            np.maximum(low / np.float32(row.qmin), high / np.float32(row.qmax))
+        )
+
+
+def _tensor_scale(
+    largest: np.float32, scheme: QuantScheme, raw: np.float32 | None = None
+) -> np.float32:
+    """Tensor scale from the largest range of any block, or from the largest raw scale where that
+    does not follow from the range.
+    """
     block_dtype = scheme.scale_dtype.format
     with np.errstate(all="ignore"):
         if scheme.numerics.tensor_from is TensorFrom.AMAX:
             scale = largest / np.float32(largest_value(scheme) * block_dtype.qmax)
             scale = np.minimum(scale, np.finfo(np.float32).max)
             return _SMALLEST_SUBNORMAL if largest > 0 and scale == 0 else np.float32(scale)
-        raw = np.minimum(largest / np.float32(range_divisor(scheme)), np.finfo(np.float32).max)
+        if raw is None:
+            raw = largest / np.float32(range_divisor(scheme))
+        raw = np.minimum(raw, np.finfo(np.float32).max)
         return np.float32(np.maximum(raw / np.float32(block_dtype.qmax), _SMALLEST_NORMAL))
 
 

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from arrayq.array import QuantizedArray
+from arrayq.formats import Format, Kind
 from arrayq.layout import plan
+from arrayq.numerics import Rounding
 from arrayq.pipeline import dequantize
 from arrayq.report.parts import split
-from arrayq.scheme import QuantMode, QuantScheme
+from arrayq.scheme import QuantMode, QuantScheme, ZeroKind
 
 __all__ = ["Metrics", "json_number", "measure"]
 
@@ -143,26 +145,56 @@ def _sum_of_squares(values: np.ndarray) -> float:
 def _saturated(x: np.ndarray, q: QuantizedArray) -> int:
     """Count elements whose code, before clamping, lies outside the value's range."""
     scale = q.scale if q.tensor_scale is None else np.multiply(q.scale, q.tensor_scale)
-    for axis, extent in enumerate(plan(q.scheme, q.shape).block):
-        if scale.shape[axis] > 1 and extent > 1:
-            scale = scale.repeat(extent, axis)[(slice(None),) * axis + (slice(x.shape[axis]),)]
+    scale = _spread(scale, q)
+    zero = None if q.zero is None else _spread(q.zero, q)
+    bias = q.scheme.zero is not None and q.scheme.zero.kind is ZeroKind.BIAS
     with np.errstate(all="ignore"):  # a scale of 0 has codes of 0 and nothing to saturate
-        ratio = np.divide(x, scale, dtype=np.float32).astype(np.float64)
+        ratio = np.divide(x - zero if bias else x, scale, dtype=np.float32).astype(np.float64)
+        if zero is not None and not bias:
+            ratio += zero
     lowest, highest = _saturation_bounds(q.scheme)
     outside = (ratio <= lowest) | (ratio >= highest)
     return int(np.count_nonzero(outside & (scale != 0)))
 
 
-def _saturation_bounds(scheme: QuantScheme) -> tuple[np.float64, np.float64]:
-    """Return the float64 values at and beyond which an element saturates."""
+def _spread(grid: np.ndarray, q: QuantizedArray) -> np.ndarray:
+    """Repeat the numbers of a grid over the elements of their blocks, as far as broadcasting
+    does not do it.
+    """
+    for axis, extent in enumerate(plan(q.scheme, q.shape).block):
+        if grid.shape[axis] > 1 and extent > 1:
+            grid = grid.repeat(extent, axis)[(slice(None),) * axis + (slice(q.shape[axis]),)]
+    return grid
+
+
+def _saturation_bounds(scheme: QuantScheme) -> tuple[float, float]:
+    """Return the float64 numbers at and beyond which an element saturates."""
     if scheme.mode is QuantMode.LOOKUP:
         table = scheme.code_table()
-        return (
-            np.float64(np.nextafter(min(table), -np.inf)),
-            np.float64(np.nextafter(max(table), np.inf)),
-        )
-    value = scheme.value.format
-    return np.float64(value.saturates_below), np.float64(value.saturates_above)
+        return math.nextafter(min(table), -math.inf), math.nextafter(max(table), math.inf)
+    row = scheme.value.format
+    if scheme.rounding is Rounding.STOCHASTIC:
+        return math.nextafter(row.qmin, -math.inf), math.nextafter(row.qmax, math.inf)
+    half = 0.5
+    if row.kind is Kind.MINIFLOAT:
+        half = math.ldexp(0.5, row.largest_exponent - row.mantissa_bits)
+    below, above = row.qmin - half, row.qmax + half
+    # a number on an edge leaves the range unless the rule sends it back to the last code
+    stays_above, stays_below = {
+        Rounding.HALF_AWAY: (False, False),
+        Rounding.HALF_TO_ZERO: (True, True),
+        Rounding.HALF_UP: (False, True),
+        Rounding.HALF_EVEN: (row.max_code % 2 == 0, _smallest_code(row) % 2 == 0),
+    }[scheme.rounding or Rounding.HALF_AWAY]
+    return (
+        math.nextafter(below, -math.inf) if stays_below else below,
+        math.nextafter(above, math.inf) if stays_above else above,
+    )
+
+
+def _smallest_code(row: Format) -> int:
+    """Return the code of `qmin`, which for a minifloat has the magnitude of `max_code`."""
+    return row.max_code if row.kind is Kind.MINIFLOAT else int(row.qmin)
 
 
 def _blocks_with_values(x: np.ndarray, block: tuple[int, ...]) -> np.ndarray:

@@ -114,7 +114,7 @@ def round_scale(raw: float, nonzero: bool, level: Level) -> float:
     stored = rounding(abs(raw), level.dtype)
     if nonzero and stored == 0.0:
         stored = smallest_scale(level.dtype)
-    return math.copysign(stored, raw)
+    return math.copysign(stored, raw) if stored else 0.0
 
 
 def raw_scale(block: float, by: float) -> float:
