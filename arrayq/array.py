@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from arrayq._paths.host import Stored
 from arrayq.codes import check_codes, sign_extend, unpack_fields
 from arrayq.errors import LayoutError, QParamsError
 from arrayq.layout import Plan, plan
+from arrayq.moves.methods import MoveMethods
 from arrayq.qparams import QParams, bits_to_scale, validate
 from arrayq.scheme import QuantScheme
-
-if TYPE_CHECKING:
-    from arrayq._paths.host import Stored
 
 __all__ = ["QuantizedArray"]
 
 
-class QuantizedArray:
+class QuantizedArray(MoveMethods):
     """Codes and scales that stand for an array of floats.
 
     Made by :func:`arrayq.quantize` and :func:`arrayq.from_bytes`; this constructor takes stored
@@ -126,6 +126,13 @@ class QuantizedArray:
         self = cls.__new__(cls)
         self._set(stored.data, stored.scale_data, stored.tensor_scale, layout)
         return self
+
+    @classmethod
+    def _from_parts(
+        cls, data: Any, grids: Mapping[str, Any], tensor_scale: Any, layout: Plan
+    ) -> QuantizedArray:
+        """Wrap parts that a move made: `grids` are those with one entry per block, by name."""
+        return cls._of(Stored(data=data, tensor_scale=tensor_scale, **grids), layout)
 
     def _set(self, data: Any, scale_data: Any, tensor_scale: Any, layout: Plan) -> None:
         offset = layout.block_offset
