@@ -225,12 +225,9 @@ def join(
             + (" ..." if len(lines) > 4 else ""),
         )
     data = _joined_data(filled, axis)
-    grids = first.grids
-    if whole.extent != SPAN or first.has_grid:
-        grids = {
-            name: np.concatenate(_new_cells(filled, name, axis, whole), axis)
-            for name in first.grids
-        }
+    grids = {
+        name: np.concatenate(_new_cells(filled, name, axis, whole), axis) for name in first.grids
+    }
     return replace(first, data=data, axes=_replaced(first, axis, whole), grids=grids)
 
 
@@ -240,6 +237,8 @@ def _replaced(parts: Parts, axis: int, blocks: AxisBlocks) -> tuple[AxisBlocks, 
 
 def _new_cells(filled: list[Parts], name: str, axis: int, whole: AxisBlocks) -> list[Array]:
     """For each part, the cells that do not go on from the part before it."""
+    if whole.extent == SPAN:
+        return [filled[0].grids[name][(slice(None),) * axis + (slice(1),)]]
     cells = []
     start, last = 0, -1
     for one in filled:

@@ -1,0 +1,84 @@
+"""The law of every move: dequantize(f(q)) equals f(dequantize(q)), bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from move_drawing import DRAWN, Move, basic_indices, moves
+from scheme_drawing import problems, scheme_of
+
+import arrayq as aq
+from arrayq.formats import Kind
+
+
+def assert_same_bits(q: aq.QuantizedArray, values: npt.NDArray[np.float32], what: str) -> None:
+    decoded = q.dequantize()
+    assert q.shape == decoded.shape == values.shape, what
+    np.testing.assert_array_equal(
+        decoded.view(np.uint32), np.ascontiguousarray(values).view(np.uint32), what
+    )
+
+
+def assert_well_formed(q: aq.QuantizedArray) -> None:
+    """Assert that the parts make the same array again, and that unused fields are zero."""
+    again = aq.QuantizedArray(
+        q.data, q.scale_data, q.scheme, extent=q.extent, tensor_scale=q.tensor_scale,
+        block_offset=q.block_offset,
+    )  # fmt: skip
+    assert (again.shape, again.grid, again.block_offset) == (q.shape, q.grid, q.block_offset)
+    assert q.data.flags.c_contiguous
+    assert q.scale_data.flags.c_contiguous
+    packs_alike = q.scheme.codes_signed or q.scheme.value.kind is not Kind.INT
+    if q.scheme.store.is_packed and packs_alike:
+        repacked = aq.pack(q.codes(), q.scheme.value, q.scheme.store)
+        np.testing.assert_array_equal(repacked, q.data)
+
+
+def refused(move: Move, q: aq.QuantizedArray) -> aq.QuantizedArray | None:
+    """Return the moved array, or None where it cannot stay quantized and need not."""
+    try:
+        return move.on_quantized(q)
+    except aq.LayoutError as error:
+        assert not move.always, f"{move} on {q} always stays quantized, but: {error}"
+        assert "dequantize()" in str(error)
+        assert "requantize(scheme)" in str(error)
+        return None
+
+
+@given(problems(), st.data())
+@settings(max_examples=300)
+def test_any_chain_of_moves_keeps_every_bit(problem: tuple[Any, Any], data: st.DataObject) -> None:
+    x, spec = problem
+    q = aq.quantize(x, scheme_of(spec))
+    values = q.dequantize()
+    for _ in range(data.draw(st.integers(1, 5))):
+        move = data.draw(moves(q))
+        moved = refused(move, q)
+        event(f"{'refused' if moved is None else 'moved'}, always={move.always}")
+        if moved is None:
+            continue
+        q, values = moved, np.asarray(move.on_values(values))
+        assert_same_bits(q, values, f"after {move}")
+        assert_well_formed(q)
+
+
+@pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.__name__)
+@given(problem=problems(), data=st.data())
+def test_each_kind_of_move_keeps_every_bit(
+    kind: Any, problem: tuple[Any, Any], data: st.DataObject
+) -> None:
+    x, spec = problem
+    q = aq.quantize(x, scheme_of(spec))
+    # half of the arrays start inside a block
+    if data.draw(st.booleans()):
+        q = data.draw(basic_indices(q)).on_quantized(q)
+    move = data.draw(kind(q))
+    moved = refused(move, q)
+    if moved is not None:
+        assert_same_bits(moved, np.asarray(move.on_values(q.dequantize())), repr(move))
+        assert_well_formed(moved)
