@@ -68,7 +68,7 @@ def _permuted(parts: Parts, order: tuple[int, ...]) -> Parts:
         transposed(parts.data, order),
         (parts.axes[axis] for axis in order),
         packed,
-        lambda grid: grid.transpose(order),
+        lambda grid: transposed(grid, order),
     )
 
 

@@ -9,18 +9,17 @@ gathers along the packed axis unpack, and no move ever decodes.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
+from arrayq._kernels import kernels
 from arrayq.codes import pack_fields, unpack_fields
 from arrayq.moves.blocks import AxisBlocks
 from arrayq.moves.parts import Array, Parts
 from arrayq.scheme import QuantStore
 
 __all__ = ["fields_of", "one_position", "picked", "words_of"]
-
-# Words whose shifted copies stay in the cache while they are put together.
-_STRIP_BYTES = 1 << 17
 
 
 def _line_store(parts: Parts, packed: int | None, ndim: int) -> QuantStore:
@@ -119,29 +118,11 @@ def _cut_out(parts: Parts, axis: int, start: int, length: int) -> Array:
 
 def _shifted(words: Array, axis: int, first: int, count: int, shift: int, used: int) -> Array:
     """Words whose lowest `shift` of `used` bits have moved out, filled from the next word."""
-    shape = (*words.shape[:axis], count, *words.shape[axis + 1 :])
-    result = np.empty(shape, words.dtype)
-    source = np.moveaxis(words, axis, -1)[..., first : first + count + 1]
-    target = np.moveaxis(result, axis, -1)
-    kind = words.dtype.type
-    down, up = kind(shift), kind(used - shift)
-    full = used == 8 * words.itemsize
-    mask = kind((1 << used) - 1)
-    for low, out in _strips(source, target):
-        following = low[..., 1:]
-        np.right_shift(low[..., : out.shape[-1]], down, out=out)
-        filled = following << up
-        if not full:
-            filled &= mask
-        out[..., : filled.shape[-1]] |= filled
+    source = np.ascontiguousarray(words)
+    result = np.empty((*words.shape[:axis], count, *words.shape[axis + 1 :]), words.dtype)
+    kernels.moves.shift(
+        source.reshape(-1).view(np.uint8), prod(words.shape[:axis]), words.shape[axis],
+        prod(words.shape[axis + 1 :]), first, count, words.itemsize, shift, used - shift,
+        (1 << used) - 1, result.reshape(-1).view(np.uint8),
+    )  # fmt: skip
     return result
-
-
-def _strips(source: Array, target: Array) -> list[tuple[Array, Array]]:
-    """Cut source and target along their first axis into strips that fit the cache."""
-    if target.ndim < 2 or target.nbytes <= _STRIP_BYTES:
-        return [(source, target)]
-    rows = max(1, _STRIP_BYTES * len(target) // target.nbytes)
-    return [
-        (source[row : row + rows], target[row : row + rows]) for row in range(0, len(target), rows)
-    ]
