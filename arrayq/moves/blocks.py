@@ -147,7 +147,7 @@ def split(axis: AxisBlocks, inner_length: int) -> tuple[AxisBlocks, AxisBlocks] 
         return AxisBlocks(rows, SPAN), AxisBlocks(inner_length, SPAN)
     if axis.extent % inner_length == 0 and axis.offset % inner_length == 0:
         outer = AxisBlocks(rows, axis.extent // inner_length, axis.offset // inner_length)
-        return outer, AxisBlocks(inner_length, SPAN)
+        return outer, AxisBlocks(inner_length, inner_length)
     if inner_length % axis.extent == 0 and not axis.offset:
         return AxisBlocks(rows, 1), AxisBlocks(inner_length, axis.extent)
     if axis.is_one_block:

@@ -23,14 +23,14 @@ def transposed(data: Array, order: tuple[int, ...]) -> Array:
     if view.flags.c_contiguous or not data.flags.c_contiguous or data.itemsize == 2:
         return np.ascontiguousarray(view)
     # Axes that stay neighbours move as one, which leaves fewer and longer ones.
-    shape, order = _merged(data.shape, order)
+    shape, runs = _merged(data.shape, order)
     last = len(shape) - 1
-    inner = order[last]
+    inner = runs[last]
     if inner == last or min(shape[inner], shape[last]) < _SHORTEST_SIDE:
         return np.ascontiguousarray(view)
     result = np.empty(view.shape, data.dtype)
-    source, target = data.reshape(shape), result.reshape([shape[axis] for axis in order])
-    to = [order.index(axis) for axis in range(last + 1)]
+    source, target = data.reshape(shape), result.reshape([shape[axis] for axis in runs])
+    to = [runs.index(axis) for axis in range(last + 1)]
     around = [axis for axis in range(last + 1) if axis not in (inner, last)]
     outer = np.array(
         [
