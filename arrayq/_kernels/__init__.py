@@ -10,7 +10,7 @@
     quantize.pyx    measure, scale, encode, pack: box by box, while it is in cache
     dequantize.pyx  unpack, decode, multiply: tile by tile
     elements.pyx    codes without scales, words without arrays
-    moves.pyx       words shifted along their lines, and transposed
+    moves.pyx       words shifted along their lines, reversed, and transposed
 
 The loops stand in ``.pxd`` files as inline functions, so that the modules share them and
 the C compiler sees them whole. The environment variable ``ARRAYQ_ISA`` (``v2``, ``v3``, ``v4``)

@@ -1,4 +1,7 @@
-"""Words in another place: shifted along their lines, and transposed. No code is looked at."""
+"""Words in another place: shifted along their lines, reversed, and transposed.
+
+No code is looked at.
+"""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -74,6 +77,70 @@ cdef inline void shift_words(
         out[i] = (low[i] >> down) | ((high[i] << up) & mask)
     for i in range(filled, n):
         out[i] = low[i] >> down
+
+
+def reverse(
+    const uint8_t[::1] source, int64_t lines, int64_t words, int64_t inner, int word_bytes,
+    int codes_per_word, int bits, uint8_t[::1] target,
+):
+    """Lines of `words` words of `inner` neighbours each, their words and their fields reversed."""
+    cdef int64_t line, word
+    if (
+        source.shape[0] != target.shape[0] or word_bytes not in (1, 4)
+        or source.shape[0] != lines * words * inner * word_bytes
+        or not 0 < codes_per_word * bits <= 8 * word_bytes
+    ):
+        raise ValueError("target requires as many words as source")
+    if target.shape[0] == 0:
+        return
+    with nogil:
+        for line in range(lines):
+            if inner == 1:
+                reverse_run(
+                    &source[line * words * word_bytes], words, True, word_bytes, codes_per_word,
+                    bits, &target[line * words * word_bytes],
+                )
+                continue
+            for word in range(words):
+                reverse_run(
+                    &source[(line * words + words - 1 - word) * inner * word_bytes], inner, False,
+                    word_bytes, codes_per_word, bits,
+                    &target[(line * words + word) * inner * word_bytes],
+                )
+
+
+cdef inline void reverse_run(
+    const uint8_t* source, int64_t n, bint backwards, int word_bytes, int codes_per_word, int bits,
+    uint8_t* target,
+) noexcept nogil:
+    """Words with their fields reversed, in the same order or backwards."""
+    cdef aq_const_bytes from_bytes = source
+    cdef aq_bytes to_bytes = target
+    cdef aq_const_words from_words = <aq_const_words>source
+    cdef aq_words to_words = <aq_words>target
+    cdef uint32_t word, turned, mask = (<uint32_t>1 << bits) - 1 if bits < 32 else 0
+    cdef int64_t i
+    cdef int k
+    if word_bytes == 1 and bits == 4:
+        if backwards:
+            for i in range(n):
+                to_bytes[i] = <uint8_t>((from_bytes[n - 1 - i] >> 4) | (from_bytes[n - 1 - i] << 4))
+        else:
+            for i in range(n):
+                to_bytes[i] = <uint8_t>((from_bytes[i] >> 4) | (from_bytes[i] << 4))
+        return
+    for i in range(n):
+        word = from_bytes[n - 1 - i if backwards else i] if word_bytes == 1 else (
+            from_words[n - 1 - i if backwards else i]
+        )
+        turned = 0
+        for k in range(codes_per_word):
+            turned = (turned << bits) | (word & mask)
+            word >>= bits
+        if word_bytes == 1:
+            to_bytes[i] = <uint8_t>turned
+        else:
+            to_words[i] = turned
 
 
 def transpose(

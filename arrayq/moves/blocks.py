@@ -80,7 +80,7 @@ class AxisBlocks:
         if picks.step < 0:
             ascending = self.sliced(picks[::-1])
             return ascending and (ascending[0].flipped(), ascending[1][::-1])
-        length, step = len(picks), picks.step if len(picks) > 1 else 1
+        length, step = len(picks), picks.step
         if self.extent == SPAN:
             return AxisBlocks(length, SPAN), range(1)
         first, last = self.cell(picks[0]), self.cell(picks[-1])
@@ -90,8 +90,8 @@ class AxisBlocks:
             return _placed(length, extent, offset), range(first, last + 1)
         if step % self.extent == 0:
             return AxisBlocks(length, 1), range(first, last + 1, step // self.extent)
-        if self.is_one_block:
-            return AxisBlocks(length, SPAN), range(1)
+        if self.is_one_block or length == 1:
+            return AxisBlocks(length, SPAN), range(first, first + 1)
         return None
 
     def gathered(self, length: int) -> AxisBlocks:

@@ -2,8 +2,8 @@
 
 Along the packed axis, code k of a line occupies bits ``[k * bits, (k + 1) * bits)`` of its words,
 counted from the low end of the first. A slice that starts on a word boundary is a slice of words;
-any other start shifts every word and takes the rest from the next one. Only steps, reversals and
-gathers along the packed axis unpack, and no move ever decodes.
+any other start shifts every word and takes the rest from the next one. Only steps and gathers
+along the packed axis unpack, and no move ever decodes.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ def picked(parts: Parts, axis: int, picks: range) -> Array:
     per_word = parts.codes_per_word
     if picks.step == 1 or length == 1:
         return _cut_out(parts, axis, picks[0], length)
+    if picks == range(parts.axes[axis].length)[::-1]:
+        return _reversed(parts, axis)
     first_word, end_word = min(picks[0], picks[-1]) // per_word, max(picks) // per_word + 1
     # Only the words that hold a picked code are unpacked.
     start = first_word * per_word
@@ -114,6 +116,23 @@ def _cut_out(parts: Parts, axis: int, start: int, length: int) -> Array:
         # Fields that no element fills are zero, in every word that arrayq writes.
         cut[_along(axis, slice(count - 1, count))] &= cut.dtype.type((1 << (spare * bits)) - 1)
     return cut
+
+
+def _reversed(parts: Parts, axis: int) -> Array:
+    """Words of the packed axis read backwards."""
+    words, per_word, bits = parts.data, parts.codes_per_word, parts.scheme.value.bits
+    source = np.ascontiguousarray(words)
+    result = np.empty(words.shape, words.dtype)
+    kernels.moves.reverse(
+        source.reshape(-1).view(np.uint8), prod(words.shape[:axis]), words.shape[axis],
+        prod(words.shape[axis + 1 :]), words.itemsize, per_word, bits,
+        result.reshape(-1).view(np.uint8),
+    )  # fmt: skip
+    # The unused fields of the last word have become the first ones, and move out.
+    unused = -parts.axes[axis].length % per_word
+    if not unused:
+        return result
+    return _shifted(result, axis, 0, words.shape[axis], unused * bits, per_word * bits)
 
 
 def _shifted(words: Array, axis: int, first: int, count: int, shift: int, used: int) -> Array:

@@ -56,6 +56,24 @@ def test_shifted_words_hold_the_codes_from_there_on(value: str, store: str, dim:
         np.testing.assert_array_equal(q[index].codes(), q.codes()[index])
 
 
+@pytest.mark.usefixtures("_level")
+@pytest.mark.parametrize("store", ["packed_native", "packed_u32"])
+@pytest.mark.parametrize("value", ["q4s", "q2s", "u1", "u3", "u6", "u7", "q8s"])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 5, 32, 150])
+def test_reversed_words_hold_the_codes_backwards(
+    value: str, store: str, dim: int, length: int
+) -> None:
+    scheme = aq.QuantScheme().with_value(value).with_store(f"{store}({dim})")
+    if value[0] == "u":
+        scheme = scheme.with_codebook(range(2**scheme.value.bits))
+    x = RNG.standard_normal((length, 3, 33)).astype(np.float32)
+    q = aq.quantize(x.swapaxes(0, 2 - dim), scheme)
+    flipped = aq.flip(q, 2 - dim)
+    np.testing.assert_array_equal(flipped.codes(), np.flip(q.codes(), 2 - dim))
+    np.testing.assert_array_equal(aq.flip(flipped, 2 - dim).data, q.data)
+
+
 def test_whole_words_move_without_a_copy_where_memory_allows() -> None:
     q = aq.quantize(RNG.standard_normal((8, 64)).astype(np.float32), "int4/32")
     for moved in (q[2:5], q[3], q.reshape(8, 2, 32), aq.expand_dims(q, 1), q[None]):
