@@ -195,15 +195,13 @@ def _order(values: Array, axis: int, descending: bool, stable: bool) -> npt.NDAr
     return np.asarray(values.shape[axis] - 1 - turned)
 
 
-def equal(q: QuantizedArray, other: Any) -> npt.NDArray[np.bool_]:
+def equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
     """Return where values are equal; arrays of different codes and scales may be.
 
     Parameters
     ----------
-    q : QuantizedArray
-        The array.
-    other : QuantizedArray, array or number
-        What to compare it with; the two are broadcast.
+    q, other : QuantizedArray, array or number
+        What to compare, one of them at least a QuantizedArray; the two are broadcast.
 
     Returns
     -------
@@ -215,11 +213,10 @@ def equal(q: QuantizedArray, other: Any) -> npt.NDArray[np.bool_]:
     ValueError
         The shapes cannot be broadcast, in NumPy's words.
     """
-    parts_of(q, "equal")
-    return np.asarray(combined(np.equal, q, other))
+    return _compared(np.equal, q, other, "equal")
 
 
-def not_equal(q: QuantizedArray, other: Any) -> npt.NDArray[np.bool_]:
+def not_equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
     """Return where values differ; see `equal`.
 
     Parameters
@@ -237,8 +234,18 @@ def not_equal(q: QuantizedArray, other: Any) -> npt.NDArray[np.bool_]:
     ValueError
         As `equal` does.
     """
-    parts_of(q, "not_equal")
-    return np.asarray(combined(np.not_equal, q, other))
+    return _compared(np.not_equal, q, other, "not_equal")
+
+
+def _compared(
+    comparison: Callable[..., Any], q: Any, other: Any, operation: str
+) -> npt.NDArray[np.bool_]:
+    """Compare values, after checking that one of the operands is quantized."""
+    from arrayq.array import QuantizedArray
+
+    if not isinstance(other, QuantizedArray):
+        parts_of(q, operation)
+    return np.asarray(combined(comparison, q, other))
 
 
 def combined(operation: Callable[..., Any], *operands: Any) -> Any:

@@ -89,10 +89,6 @@ class Parts:
         grids = {name: move(given) for name, given in self.grids.items()}
         return replace(self, data=data, axes=axes, packed=packed, grids=grids)
 
-    def with_grids(self, change: Callable[[str, Array], Array]) -> Parts:
-        """Return the parts with other grids of the same shape."""
-        return replace(self, grids={name: change(name, grid) for name, grid in self.grids.items()})
-
     def close(self) -> QuantizedArray:
         """Return the array that these parts are."""
         from arrayq.array import QuantizedArray

