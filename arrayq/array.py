@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, NoReturn
 
 import numpy as np
@@ -132,7 +133,9 @@ class QuantizedArray(MoveMethods):
         cls, data: Any, grids: Mapping[str, Any], tensor_scale: Any, layout: Plan
     ) -> QuantizedArray:
         """Wrap parts that a move made: `grids` are those with one entry per block, by name."""
-        return cls._of(Stored(data=data, tensor_scale=tensor_scale, **grids), layout)
+        parts: dict[str, Any] = dict.fromkeys(part.name for part in fields(Stored))
+        parts |= {**grids, "data": data, "tensor_scale": tensor_scale}
+        return cls._of(Stored(**parts), layout)
 
     def _set(self, data: Any, scale_data: Any, tensor_scale: Any, layout: Plan) -> None:
         offset = layout.block_offset

@@ -14,7 +14,6 @@ from move_drawing import DRAWN, Move, basic_indices, moves
 from scheme_drawing import problems, scheme_of
 
 import arrayq as aq
-from arrayq._paths import host
 from arrayq.formats import Kind
 
 
@@ -107,11 +106,12 @@ def test_every_part_of_the_shape_of_the_grid_moves_alike(
     # numbers that tell the cells apart stand in for zero points
     numbers = np.arange(q.scale_data.size, dtype=np.float32).reshape(q.grid)
     met = []
+    from_parts = aq.QuantizedArray._from_parts
 
     def spy(data: Any, grids: Any, tensor_scale: Any, layout: Any) -> aq.QuantizedArray:
         met.append(grids)
-        stored = host.Stored(data, grids["scale_data"], tensor_scale)
-        moved = aq.QuantizedArray._of(stored, layout)
+        scales = {"scale_data": grids["scale_data"]}
+        moved = from_parts(data, scales, tensor_scale, layout)
         object.__setattr__(moved, "zero_point", grids["zero_point"])
         return moved
 
