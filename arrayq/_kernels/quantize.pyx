@@ -19,9 +19,12 @@ from arrayq._kernels.ranges cimport (
     INFINITY_BITS, add_magnitudes, widen_finite_ranges, widen_ranges,
 )
 from arrayq._kernels.scales cimport (
-    ScaleKind, ScaleRule, ScaleRules, apply_tensor_scale, decode_scales, raw_scales, round_scales,
-    scale_bytes, store_exceptional_scales,
+    ScaleKind, ScaleRule, ScaleRules, apply_tensor_scale, decode_scales, lower_overflowing_scales,
+    raw_scales, round_scales, scale_bytes, store_exceptional_scales,
 )
+
+# No product of a smaller one with a block scale, at most 65504, leaves float32.
+cdef float LARGE_TENSOR_SCALE = 2.0 ** 111
 
 # What to do with the boxes; numbered as in arrayq._paths.host.Phase.
 cdef enum Phase:
@@ -160,6 +163,10 @@ cdef void _scale(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     cdef int64_t n = box.rows * box.columns, size = scale_bytes(job.rules.kind)
     raw_scales(scratch.ranges, n, &job.rules, scratch.scales)
     round_scales(scratch.ranges, scratch.scales, n, &job.rules, scratch.stored)
+    if job.rules.two_level and job.rules.tensor_scale > LARGE_TENSOR_SCALE:
+        lower_overflowing_scales(
+            scratch.stored, n, job.rules.kind, job.rules.tensor_scale, scratch.scales
+        )
     store_exceptional_scales(
         scratch.ranges, n, job.rules.kind, job.policy == PROPAGATE, scratch.stored
     )

@@ -218,6 +218,24 @@ cdef inline void decode_scales(
             out[i] = decode_ue4m3(stored[i])
 
 
+cdef inline void lower_overflowing_scales(
+    uint8_t* stored, int64_t n, ScaleKind kind, float tensor_scale, float* scales,
+) noexcept nogil:
+    """One step down for each stored scale whose product with the tensor scale is infinite.
+
+    Near float32's maximum rounding may lift that product over it, and a code of zero would then
+    decode to NaN. The next lower scale lies below the raw one, which is finite."""
+    cdef uint16_t* halves = <uint16_t*>stored
+    cdef int64_t i
+    decode_scales(stored, n, kind, scales)
+    for i in range(n):
+        if aq_bits(scales[i] * tensor_scale) == 0x7F800000:
+            if kind == SCALE_F16:
+                halves[i] -= 1
+            else:
+                stored[i] -= 1
+
+
 cdef inline void apply_tensor_scale(float* scales, int64_t n, float tensor_scale) noexcept nogil:
     cdef aq_floats out = scales
     cdef int64_t i

@@ -324,6 +324,7 @@ def _tensor_scale(largest: np.float32, scheme: QuantScheme) -> np.float32:
     with np.errstate(all="ignore"):
         if scheme.numerics.tensor_from is TensorFrom.AMAX:
             scale = largest / np.float32(_largest_value(scheme) * block_dtype.qmax)
+            scale = np.minimum(scale, np.finfo(np.float32).max)
             return _SMALLEST_SUBNORMAL if largest > 0 and scale == 0 else np.float32(scale)
         raw = np.minimum(largest / np.float32(_range_divisor(scheme)), np.finfo(np.float32).max)
         return np.float32(np.maximum(raw / np.float32(block_dtype.qmax), _SMALLEST_NORMAL))

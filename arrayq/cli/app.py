@@ -9,9 +9,11 @@ import click
 
 import arrayq
 from arrayq.checkpoint.termination import unwinding
+from arrayq.cli.capabilities import capabilities
 from arrayq.cli.compare import compare
 from arrayq.cli.console import printable
 from arrayq.cli.dequantize import dequantize
+from arrayq.cli.doctor import doctor
 from arrayq.cli.info import info
 from arrayq.cli.quantize import quantize
 from arrayq.errors import ArrayqError
@@ -61,7 +63,7 @@ def program() -> None:
     """
 
 
-for _command in (quantize, compare, dequantize, info):
+for _command in (quantize, compare, dequantize, info, capabilities, doctor):
     program.add_command(_command)
 
 

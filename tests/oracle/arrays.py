@@ -132,6 +132,9 @@ def _calibrate(
     if spec.two_level:
         amax = max(ranges, default=0.0)
         tensor, stored = two_level_scales(ranges, amax, spec.level)
+        if nonfinite == "saturate" and amax == 0.0 and not np.isfinite(floats).all():
+            # Nothing finite but zeros beside infinities: a scale that makes no product vanish.
+            tensor = 1.0
     else:
         stored = [stored_scale(r, spec.level) for r in ranges]
     for k, group in enumerate(groups):
@@ -160,12 +163,12 @@ def encode_with(
 ) -> npt.NDArray[np.int64]:
     """Return the codes of f32(x / scale); where the scale is 0 or NaN, the codes of zero.
 
-    An infinity has the largest code of its sign under every scale but NaN.
+    An infinity has the largest code of its sign under every other scale, infinity included.
     """
     zero = np.copysign(np.float32(0), floats)
     usable = np.where((scale == 0) | np.isnan(scale), np.float32(1), scale)
     v = np.where(scale == 0, zero, divide(floats, usable))
-    v = np.where(np.isinf(floats), floats, v)
+    v = np.where(np.isinf(floats) & (scale != 0), floats, v)
     v = np.where(np.isnan(scale), np.float32(0), v)
     if spec.table is not None:
         return nearest_entry(v, spec.table)

@@ -160,7 +160,11 @@ def two_level_scales(
         relative = float(divide(scale, tensor))
         # burn keeps a quotient that float32 itself has flushed to 0; the NVFP4 clip does not.
         nonzero = level.tensor_from == "amax" or relative != 0.0
-        stored.append(round_scale(relative, nonzero, level))
+        rounded = round_scale(relative, nonzero, level)
+        if math.isinf(float(multiply(rounded, tensor))):
+            # one step down: its product lies below the raw scale, which is finite
+            rounded = magnitudes(level.dtype)[magnitudes(level.dtype).index(rounded) - 1]
+        stored.append(rounded)
     return tensor, stored
 
 
