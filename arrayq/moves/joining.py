@@ -8,7 +8,7 @@ where both sides of a seam have the same scales. Tensor scales that differ are t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -22,7 +22,7 @@ from arrayq.moves.parts import Array, Parts, cannot_move, parts_of, probe
 from arrayq.moves.reshaping import reshape
 from arrayq.moves.tensor_scales import Rescaled, with_one_tensor_scale
 from arrayq.moves.words import fields_of, words_of
-from arrayq.scheme import SPAN, QuantScheme, QuantStore
+from arrayq.scheme import SPAN, QuantScheme
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
@@ -81,14 +81,16 @@ def concat(
     listed = list(arrays)
     opened = [parts_of(q, "concat") for q in listed]
     if axis is None:
-        return concat([reshape(q, (-1,)) for q in listed], 0, rescale=rescale)  # type: ignore[call-overload, no-any-return]
-    first = opened[0].shape if opened else ()
-    place = axis + len(first) if axis < 0 else axis
-    # Lengths along the axis do not matter to NumPy's checks, and none costs no memory.
-    flat = [(*p.shape[:place], *(0 for _ in p.shape[place : place + 1]), *p.shape[place + 1 :])
-            for p in opened]  # fmt: skip
-    np.concatenate([probe(shape) for shape in flat], axis=axis)
+        opened = [parts_of(reshape(q, (-1,)), "concat") for q in listed]
+        axis = 0
+    place = axis + len(opened[0].axes) if opened and axis < 0 else axis
+    # NumPy's checks, on arrays whose joined length is 0 so that they cost no memory.
+    np.concatenate([probe(_emptied(parts.shape, place)) for parts in opened], axis=axis)
     return _finished(*_together(opened, "concat", rescale), place, "concat")
+
+
+def _emptied(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(0 if place == axis else length for place, length in enumerate(shape))
 
 
 @overload
@@ -165,16 +167,12 @@ def _together(opened: list[Parts], operation: str, rescale: bool) -> tuple[list[
 
 def _format(scheme: QuantScheme) -> tuple[object, ...]:
     """What joined arrays must have in common: all but blocks and the packed axis."""
-    anywhere = scheme._with(
-        block=None, tensor=scheme.scale_dtype, store=QuantStore(scheme.store.kind),
-        numerics=_free_numerics(scheme),
+    placed = {"block", "tensor", "store", "codebook"}
+    codebook = scheme.codebook and np.array(scheme.codebook, np.float32).tobytes()
+    return (
+        *(getattr(scheme, part.name) for part in fields(scheme) if part.name not in placed),
+        scheme.store.kind, scheme.scale_dtype, scheme.two_level, codebook,
     )  # fmt: skip
-    return anywhere, scheme.numerics, scheme.two_level
-
-
-def _free_numerics(scheme: QuantScheme) -> Any:
-    """Numerics that ask nothing of a level; the real ones are compared beside them."""
-    return type(scheme.numerics)()
 
 
 def _finished(
