@@ -192,12 +192,12 @@ cdef void transpose_matrix(
     cdef int64_t across, down, row, column, r, c, height, width
     cdef uint64_t[512] tile  # LINE lines of LINE bytes
     cdef uint8_t* turned = <uint8_t*>tile
-    for across in range((columns + side - 1) // side):
-        column = across * side
-        width = min(side, columns - column)
-        for down in range((rows + side - 1) // side):
-            row = down * side
-            height = min(side, rows - row)
+    for down in range((rows + side - 1) // side):
+        row = down * side
+        height = min(side, rows - row)
+        for across in range((columns + side - 1) // side):
+            column = across * side
+            width = min(side, columns - column)
             if height == side and width == side:
                 if word_bytes == 1:
                     turn_bytes(source + row * row_stride + column, row_stride, turned)

@@ -33,6 +33,7 @@ def assert_well_formed(q: aq.QuantizedArray) -> None:
         return  # made near float32's maximum; the constructor takes no such scales
     again = aq.QuantizedArray(
         q.data, q.scale_data, q.scheme, extent=q.extent, tensor_scale=q.tensor_scale,
+        zero_point=q.zero_point,
         block_offset=q.block_offset,
     )  # fmt: skip
     assert (again.shape, again.grid, again.block_offset) == (q.shape, q.grid, q.block_offset)
