@@ -12,6 +12,7 @@ A map of the package, in the direction in which data flows::
     _paths/  _kernels/              where the arithmetic happens; the compiled loops
     pipeline.py                     quantize, dequantize, calibrate, fake_quantize
     array.py                        QuantizedArray
+    moves/                          shape operations that move codes without decoding them
     codes.py  serialize.py          codes without scales; arrays as bytes
     report/  checkpoint/  cli/      judging, files, the command line
 """
@@ -32,6 +33,31 @@ from arrayq.errors import (
     SchemeError,
     UnsupportedSchemeError,
 )
+from arrayq.moves.axes import (
+    broadcast_to,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    squeeze,
+    swapaxes,
+)
+from arrayq.moves.by_value import (
+    argmax,
+    argmin,
+    argsort,
+    equal,
+    max,
+    min,
+    not_equal,
+    requantize,
+    sort,
+)
+from arrayq.moves.indexing import take, take_along_axis
+from arrayq.moves.joining import concat, repeat, roll, split, stack, tile, unstack
+from arrayq.moves.reshaping import reshape
+from arrayq.moves.tensor_scales import Rescaled, RescaleReport
 from arrayq.numerics import (
     Calibration,
     Numerics,
@@ -84,6 +110,8 @@ __all__ = [
     "QuantStore",
     "QuantValue",
     "QuantizedArray",
+    "RescaleReport",
+    "Rescaled",
     "Rounding",
     "ScaleDtype",
     "ScaleFrom",
@@ -99,27 +127,54 @@ __all__ = [
     "ZeroPoint",
     "ZeroRounding",
     "__version__",
+    "argmax",
+    "argmin",
+    "argsort",
+    "broadcast_to",
     "calibrate",
     "capabilities",
     "compare",
+    "concat",
     "decode",
     "dequantize",
     "encode",
+    "equal",
+    "expand_dims",
     "fake_quantize",
+    "flip",
     "from_bytes",
     "int2",
     "int4",
     "int8",
+    "matrix_transpose",
+    "max",
+    "min",
+    "moveaxis",
     "mxfp4",
     "mxfp6",
     "mxfp8",
     "nf4",
+    "not_equal",
     "nvfp4",
     "pack",
+    "permute_dims",
     "quantize",
+    "repeat",
+    "requantize",
+    "reshape",
+    "roll",
     "scheme",
+    "sort",
+    "split",
+    "squeeze",
+    "stack",
     "supports",
+    "swapaxes",
+    "take",
+    "take_along_axis",
     "ternary",
+    "tile",
     "to_bytes",
     "unpack",
+    "unstack",
 ]

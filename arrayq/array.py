@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from arrayq._paths.host import Stored
 from arrayq.codes import check_codes, sign_extend, unpack_fields
 from arrayq.errors import ArgumentError, LayoutError, QParamsError
 from arrayq.layout import Plan, plan
+from arrayq.moves.methods import MoveMethods
 from arrayq.presets import scheme as parse_scheme
 from arrayq.qparams import QParams, bits_to_scale, bits_to_zero, validate
 from arrayq.scheme import QuantScheme
 
-if TYPE_CHECKING:
-    from arrayq._paths.host import Stored
-
 __all__ = ["QuantizedArray"]
 
 
-class QuantizedArray:
+class QuantizedArray(MoveMethods):
     """Codes and scales that stand for an array of floats.
 
     Made by :func:`arrayq.quantize` and :func:`arrayq.from_bytes`; this constructor takes stored
@@ -141,6 +142,15 @@ class QuantizedArray:
         self = cls.__new__(cls)
         self._set(stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale, layout)
         return self
+
+    @classmethod
+    def _from_parts(
+        cls, data: Any, grids: Mapping[str, Any], tensor_scale: Any, layout: Plan
+    ) -> QuantizedArray:
+        """Wrap parts that a move made: `grids` are those with one entry per block, by name."""
+        parts: dict[str, Any] = dict.fromkeys(part.name for part in fields(Stored))
+        parts |= {**grids, "data": data, "tensor_scale": tensor_scale}
+        return cls._of(Stored(**parts), layout)
 
     def _set(
         self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any, layout: Plan

@@ -24,7 +24,10 @@ from arrayq.namespaces import profile_of
 from arrayq.qparams import bits_to_scale
 from arrayq.scheme import QuantScheme, QuantStore, QuantValue, ScaleDtype
 
-__all__ = ["check_codes", "decode", "encode", "pack", "sign_extend", "unpack", "unpack_fields"]
+__all__ = [
+    "check_codes", "decode", "encode", "pack", "pack_fields", "sign_extend", "unpack",
+    "unpack_fields",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -293,21 +296,29 @@ def pack(codes: Array, value: QuantValue | str, store: QuantStore | str = "packe
     array = _checked(codes, value.format, signed=signed)
     if not store.is_packed:
         return np.array(array, np.int8 if signed else np.uint8)
-    axis = _packed_axis(array.ndim, store)
-    lines = np.atleast_1d(array).swapaxes(axis, -1)
+    fields = array.astype(np.int8).view(np.uint8) if signed else array.astype(np.uint8)
+    return pack_fields(fields & np.uint8((1 << value.bits) - 1), value, store)
+
+
+def pack_fields(fields: npt.NDArray[np.uint8], value: QuantValue, store: QuantStore) -> Array:
+    """Return words of unsigned fields that lie within their bits; `unpack_fields` undoes it."""
+    axis = _packed_axis(fields.ndim, store)
+    lines = np.atleast_1d(fields).swapaxes(axis, -1)
     per_word, word_bytes = store.codes_per_word(value), store.word_bits // 8
     words = -(-lines.shape[-1] // per_word)
-    fields = np.zeros((*lines.shape[:-1], words * per_word), np.uint8)
-    fields[..., : lines.shape[-1]] = lines.astype(np.int8).view(np.uint8) if signed else lines
-    fields &= np.uint8((1 << value.bits) - 1)
+    if words * per_word == lines.shape[-1]:
+        whole = np.ascontiguousarray(lines)
+    else:
+        whole = np.zeros((*lines.shape[:-1], words * per_word), np.uint8)
+        whole[..., : lines.shape[-1]] = lines
     packed = np.empty((*lines.shape[:-1], words), store.word_dtype)
     if packed.size:
         kernels.elements.pack(
-            fields.reshape(-1, words * per_word), per_word, value.bits, word_bytes,
+            whole.reshape(-1, words * per_word), per_word, value.bits, word_bytes,
             packed.reshape(-1, words).view(np.uint8),
         )  # fmt: skip
     moved = np.ascontiguousarray(packed.swapaxes(axis, -1))
-    return moved.reshape(()) if array.ndim == 0 else moved
+    return moved.reshape(()) if fields.ndim == 0 else moved
 
 
 def unpack(

@@ -111,7 +111,7 @@ def quantize(
     if isinstance(x, QuantizedArray):
         raise ArrayTypeError(
             "x requires an array of floats, got a QuantizedArray: its codes are not values; "
-            "quantize its .dequantize(), or keep it as it is"
+            "use requantize(scheme) for another scheme, .dequantize() for the values"
         )
     threads = resolve_threads(threads)
     policy = _policy(nonfinite)

@@ -46,7 +46,7 @@ def to_bytes(q: QuantizedArray) -> bytes:
     if any(q.block_offset):
         raise LayoutError(
             f"to_bytes requires an array that starts on a block boundary, got block_offset "
-            f"{q.block_offset}; quantize q.dequantize() anew"
+            f"{q.block_offset}; q.requantize(q.scheme) starts on one"
         )
     parts = (q.data, q.scale_data, q.zero_point, q.tensor_scale)
     return b"".join(

@@ -10,8 +10,9 @@
     quantize.pyx    measure, scale, encode, pack: box by box, while it is in cache
     dequantize.pyx  unpack, decode, multiply: tile by tile
     elements.pyx    codes without scales, words without arrays
+    moves.pyx       words shifted along their lines, reversed, and transposed
 
-The loops stand in ``.pxd`` files as inline functions, so that the three modules share them and
+The loops stand in ``.pxd`` files as inline functions, so that the modules share them and
 the C compiler sees them whole. The environment variable ``ARRAYQ_ISA`` (``v2``, ``v3``, ``v4``)
 asks for a lower level than the processor has; the bits are the same on every level.
 """
@@ -39,12 +40,13 @@ LEVELS = ("v2", "v3", "v4")
 
 @dataclass(frozen=True)
 class Kernels:
-    """The three kernel modules of one instruction set."""
+    """The kernel modules of one instruction set."""
 
     level: str
     quantize: Any
     dequantize: Any
     elements: Any
+    moves: Any
 
 
 @cache
@@ -52,7 +54,7 @@ def load(level: str) -> Kernels:
     """Load the kernels of one level."""
     modules: list[ModuleType] = [
         importlib.import_module(f"arrayq._kernels.{name}_{level}")
-        for name in ("quantize", "dequantize", "elements")
+        for name in ("quantize", "dequantize", "elements", "moves")
     ]
     return Kernels(level, *modules)
 

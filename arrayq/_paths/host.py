@@ -301,9 +301,7 @@ def _raw_endpoints(x: Array, scheme: QuantScheme) -> np.float32:
         finite = np.isfinite(numbers)
         low = np.min(numbers, where=finite, initial=0)
         high = np.max(numbers, where=finite, initial=0)
-        return np.float32(
-            np.maximum(low / np.float32(row.qmin), high / np.float32(row.qmax))
-        )
+        return np.float32(np.maximum(low / np.float32(row.qmin), high / np.float32(row.qmax)))
 
 
 def _tensor_scale(

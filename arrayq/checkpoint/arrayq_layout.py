@@ -5,6 +5,8 @@ docs/file-layout.md describes it for readers in other languages. A tensor NAME b
 =============================  ==========================================================
 ``NAME.arrayq.data``           the packed codes: I8, U8 or U32
 ``NAME.arrayq.scale``          the grid of scales: F32, or their bits as U16 or U8
+``NAME.arrayq.zero_point``     the zero points of an affine scheme, a grid as that of scales:
+                               I8, U8, I32, F32, or bits as U16
 ``NAME.arrayq.tensor_scale``   the tensor scale of a two-level scheme: F32, no axes
 =============================  ==========================================================
 
@@ -56,6 +58,7 @@ METADATA_KEY = "arrayq"
 FORMAT_VERSION = 1
 
 _DATA, _SCALE, _TENSOR_SCALE = ".arrayq.data", ".arrayq.scale", ".arrayq.tensor_scale"
+_ZERO_POINT = ".arrayq.zero_point"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class StoredTensor:
         scheme, layout = self.scheme, plan(self.scheme, self.quantized_shape)
         yield self.name + _DATA, _part_dtype(layout.data_dtype), layout.data_shape
         yield self.name + _SCALE, _part_dtype(scheme.scale_dtype.stored_dtype), layout.grid
+        if scheme.zero is not None:
+            yield self.name + _ZERO_POINT, _part_dtype(scheme.zero.dtype.stored_dtype), layout.grid
         if scheme.two_level:
             yield self.name + _TENSOR_SCALE, DTYPES["F32"], ()
 
@@ -194,6 +199,7 @@ def read_tensor(reader: SafetensorsReader, tensor: StoredTensor) -> QuantizedArr
             scheme,
             extent=shape[-1 - scheme.store.dim] if scheme.store.is_packed and shape else None,
             tensor_scale=parts.get(_TENSOR_SCALE),
+            zero_point=parts.get(_ZERO_POINT),
             nonfinite="propagate",
         )
     except (QParamsError, LayoutError, CodeError) as error:
@@ -206,7 +212,12 @@ def read_tensor(reader: SafetensorsReader, tensor: StoredTensor) -> QuantizedArr
 
 def write_tensor(writer: SafetensorsWriter, tensor: StoredTensor, q: QuantizedArray) -> None:
     """Write the parts of a quantized tensor."""
-    arrays = {_DATA: q.data, _SCALE: q.scale_data, _TENSOR_SCALE: q.tensor_scale}
+    arrays = {
+        _DATA: q.data,
+        _SCALE: q.scale_data,
+        _ZERO_POINT: q.zero_point,
+        _TENSOR_SCALE: q.tensor_scale,
+    }
     for name, _, _ in tensor.parts():
         writer.write(name, np.asarray(arrays[name.removeprefix(tensor.name)]))
 

@@ -49,6 +49,7 @@ def split(q: QuantizedArray, elements: int) -> Iterator[tuple[Index, Index, Quan
             q.scheme,
             extent=stop - start if packed else q.extent,
             tensor_scale=q.tensor_scale,
+            zero_point=None if q.zero_point is None else q.zero_point[cells],
             nonfinite="propagate",
         )
         yield _along(axis, start, stop), cells, part

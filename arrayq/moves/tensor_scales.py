@@ -1,0 +1,184 @@
+"""Bringing two-level arrays with different tensor scales together.
+
+An element is multiplied with ``f32(block scale * tensor scale)``. A part with tensor scale g can
+take another one, G, exactly where every block scale s has a partner S in the block dtype with
+``f32(S * G) == f32(s * g)``. Otherwise block scales have to be rounded, which is done on request
+only and comes with a report of the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arrayq.moves.parts import Array, Parts, cannot_move
+from arrayq.qparams import bits_to_scale, scale_to_bits
+from arrayq.scheme import ScaleDtype
+
+if TYPE_CHECKING:
+    from arrayq.array import QuantizedArray
+
+__all__ = ["RescaleReport", "Rescaled", "with_one_tensor_scale"]
+
+
+class RescaleReport(NamedTuple):
+    """What it took to bring tensor scales together.
+
+    Attributes
+    ----------
+    tensor_scale : float
+        The tensor scale of the joined array.
+    blocks : int
+        Blocks of all parts together.
+    rounded_blocks : int
+        Blocks whose effective scale changed; 0 means that the join is exact.
+    max_scale_error : float
+        Largest relative change of an effective scale.
+    max_error : float
+        Largest absolute change of an element.
+    """
+
+    tensor_scale: float
+    blocks: int
+    rounded_blocks: int
+    max_scale_error: float
+    max_error: float
+
+
+class Rescaled(NamedTuple):
+    """A joined array and the error that joining it made.
+
+    Attributes
+    ----------
+    array : QuantizedArray
+        The joined array.
+    report : RescaleReport
+        What changed.
+    """
+
+    array: QuantizedArray
+    report: RescaleReport
+
+
+def with_one_tensor_scale(
+    parts: list[Parts], operation: str, *, rescale: bool
+) -> tuple[list[Parts], RescaleReport | None]:
+    """Give all parts one tensor scale.
+
+    Parameters
+    ----------
+    parts : list of Parts
+        Parts of one format.
+    operation : str
+        What for, for messages.
+    rescale : bool
+        Whether block scales may be rounded.
+
+    Returns
+    -------
+    list of Parts
+        The parts, with the same tensor scale.
+    RescaleReport or None
+        What that changed, where `rescale` allows changes.
+
+    Raises
+    ------
+    LayoutError
+        Block scales would have to be rounded and `rescale` does not allow it.
+    """
+    given = [one.tensor_scale for one in parts if one.tensor_scale is not None]
+    if not given:
+        return parts, _report(parts, parts) if rescale else None
+    if len({scale.tobytes() for scale in given}) == 1:
+        return parts, _report(parts, parts) if rescale else None
+    candidates = sorted({float(scale) for scale in given}, reverse=True)
+    for candidate in candidates:
+        exact = [_rescaled(one, np.float32(candidate)) for one in parts]
+        if all(_same_scales(one, was) for one, was in zip(exact, parts, strict=True)):
+            return exact, _report(exact, parts) if rescale else None
+    if not rescale:
+        cannot_move(
+            operation,
+            "one tensor scale, or block scales that absorb the difference without rounding "
+            "(rescale=True rounds them and reports the error)",
+            "tensor scales " + ", ".join(f"{scale:.6g}" for scale in candidates[:4])
+            + (" ..." if len(candidates) > 4 else ""),
+        )  # fmt: skip
+    # Under the largest one no block scale can exceed its dtype.
+    rounded = [_rescaled(one, np.float32(candidates[0])) for one in parts]
+    return rounded, _report(rounded, parts)
+
+
+def _scales(parts: Parts) -> npt.NDArray[np.float32]:
+    return bits_to_scale(parts.grids["scale_data"], parts.scheme.scale_dtype)
+
+
+def _effective(parts: Parts) -> npt.NDArray[np.float32]:
+    scales = _scales(parts)
+    return scales if parts.tensor_scale is None else scales * parts.tensor_scale
+
+
+def _rescaled(parts: Parts, tensor_scale: np.float32) -> Parts:
+    """Parts with another tensor scale and the block scales nearest to what they were."""
+    if not parts.shape or 0 in parts.shape or parts.tensor_scale is None:
+        return replace(parts, tensor_scale=np.asarray(tensor_scale))
+    dtype = parts.scheme.scale_dtype
+    wanted = _scales(parts).astype(np.float64) * np.float64(parts.tensor_scale)
+    with np.errstate(all="ignore"):
+        raw = wanted / np.float64(tensor_scale)
+    nearest = _nearest(np.where(wanted == 0, 0.0, raw), dtype)
+    return replace(
+        parts,
+        tensor_scale=np.asarray(tensor_scale),
+        grids={**parts.grids, "scale_data": scale_to_bits(nearest, dtype)},
+    )
+
+
+def _nearest(scales: npt.NDArray[np.float64], dtype: ScaleDtype) -> npt.NDArray[np.float32]:
+    """Nearest numbers of a dtype, ties to even; none that was not zero becomes zero."""
+    row = dtype.format
+    exponent = np.frexp(np.where(np.isfinite(scales), scales, 1))[1]
+    exponent = np.maximum(exponent, int(np.frexp(row.smallest_normal)[1]))
+    spacing = np.ldexp(1.0, exponent - 1 - row.mantissa_bits)
+    smallest = np.ldexp(row.smallest_normal, -row.mantissa_bits)
+    rounded = np.where(scales > 0, np.maximum(np.round(scales / spacing) * spacing, smallest), 0)
+    clipped = np.minimum(rounded, row.qmax)
+    return np.where(np.isnan(scales), np.nan, clipped).astype(np.float32)
+
+
+def _same_scales(one: Parts, was: Parts) -> bool:
+    if 0 in was.shape:
+        return True
+    now, before = _effective(one), _effective(was)
+    return bool(((now == before) | (np.isnan(now) & np.isnan(before))).all())
+
+
+def _report(now: Sequence[Parts], before: Sequence[Parts]) -> RescaleReport:
+    """Compare parts with what they were: their effective scales, and their elements."""
+    tensor_scale = now[0].tensor_scale
+    blocks = rounded = 0
+    scale_error = error = 0.0
+    for one, was in zip(now, before, strict=True):
+        new, old = _effective(one), _effective(was)
+        changed = (new != old) & ~(np.isnan(new) & np.isnan(old))
+        blocks += new.size
+        rounded += int(np.count_nonzero(changed))
+        if changed.any():
+            scale_error = max(scale_error, _largest_ratio(new[changed], old[changed]))
+            error = max(error, _largest_difference(one.close().dequantize(), was.close()))
+    return RescaleReport(
+        1.0 if tensor_scale is None else float(tensor_scale), blocks, rounded, scale_error, error
+    )
+
+
+def _largest_ratio(new: Array, old: Array) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(new.astype(np.float64) / old - 1)))
+
+
+def _largest_difference(values: Array, was: QuantizedArray) -> float:
+    return float(np.nanmax(np.abs(values.astype(np.float64) - was.dequantize())))
