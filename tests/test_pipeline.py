@@ -15,14 +15,18 @@ X = np.random.default_rng(3).standard_normal((6, 100)).astype(np.float32)
 SCHEMES = ["int8/row", "int4/32", "int2/32", "nf4/64", "mxfp4", "mxfp6-e3m2", "nvfp4", "ternary"]
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+# "int8/B[:S]" stands for int8/32, int8/row and int8/tensor, and for each with a scale dtype.
+CONCRETE = dict.fromkeys(
+    pattern.replace("[:S]", scale).replace("B", placement)
+    for pattern in SPELLINGS
+    for placement in ("32", "2x16", "row", "tensor")
+    for scale in ("", ":bf16")
+)
+
+
+@pytest.mark.parametrize("spelling", CONCRETE)
 def test_every_documented_spelling_quantizes(spelling: str) -> None:
-    concrete = spelling.replace("B", "32")
-    try:
-        scheme = aq.scheme(concrete)
-    except aq.SchemeError:
-        pytest.skip(f"{spelling} is a pattern, not a spelling")
-    q = aq.quantize(X, scheme)
+    q = aq.quantize(X, spelling)
     assert q.shape == X.shape
     assert np.isfinite(q.dequantize()).all()
 

@@ -19,12 +19,15 @@ asks for a lower level than the processor has; the bits are the same on every le
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from arrayq.errors import ArgumentError
 
 try:
     from arrayq._kernels.cpu import level as _processor_level  # type: ignore[import-not-found]
@@ -74,8 +77,27 @@ def chosen_level() -> str:
     if asked is None:
         return levels[-1]
     if asked not in levels:
-        raise ImportError(f"ARRAYQ_ISA requires one of {', '.join(levels)} here, got {asked!r}")
+        raise ArgumentError(f"ARRAYQ_ISA requires one of {', '.join(levels)} here, got {asked!r}")
     return asked
 
 
-kernels = load(chosen_level())
+class _Chosen:
+    """The kernels of the chosen level, loaded at import.
+
+    Only where ``ARRAYQ_ISA`` asks for a level that does not exist are they not: that is then the
+    error of the first call, which a program can catch and report, and not a package that cannot
+    be imported.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        chosen = load(chosen_level())
+        vars(self).update(vars(chosen))
+        return getattr(chosen, name)
+
+
+if TYPE_CHECKING:
+    kernels: Kernels
+else:
+    kernels = _Chosen()
+    with contextlib.suppress(ArgumentError):
+        kernels.level  # noqa: B018 - loads them

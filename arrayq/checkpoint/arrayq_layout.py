@@ -29,6 +29,7 @@ from arrayq.array import QuantizedArray
 from arrayq.checkpoint.container import SafetensorsReader, SafetensorsWriter, writing
 from arrayq.checkpoint.dtypes import DTYPES, FileDtype, file_dtype_of
 from arrayq.checkpoint.errors import CheckpointError
+from arrayq.checkpoint.header import RESERVED_NAME, is_text
 from arrayq.errors import (
     ArrayTypeError,
     CodeError,
@@ -157,7 +158,7 @@ def read_index(reader: SafetensorsReader) -> dict[str, StoredTensor]:
     try:
         document = json.loads(text)
         version = document["format_version"]
-        if version != FORMAT_VERSION:
+        if type(version) is not int or version != FORMAT_VERSION:
             _fail(
                 reader,
                 f"its index has version {version!r}, this arrayq reads"
@@ -174,8 +175,8 @@ def read_index(reader: SafetensorsReader) -> dict[str, StoredTensor]:
 
 
 def require_plain(reader: SafetensorsReader) -> None:
-    """Raise CheckpointError for a file whose tensors are quantized already."""
-    if METADATA_KEY in reader.metadata:
+    """Raise CheckpointError for a file that holds quantized tensors."""
+    if read_index(reader):
         raise CheckpointError(
             f"quantizing requires original weights, and {reader.path} is quantized already;"
             " dequantize it first, or start from the original file"
@@ -241,12 +242,14 @@ def save_file(
     Raises
     ------
     ArrayTypeError
-        If an array has a dtype that safetensors cannot hold.
+        If what is given is no mapping of arrays, or has a dtype that safetensors cannot hold.
     LayoutError
         If a quantized array starts inside a block.
     CheckpointError
-        If names collide.
+        If a name is taken or no Unicode text, or `metadata` maps anything but text to text.
     """
+    _check_tensors(tensors)
+    _check_metadata(metadata)
     stored: dict[str, StoredTensor] = {}
     planned: list[tuple[str, FileDtype, tuple[int, ...]]] = []
     for name, array in tensors.items():
@@ -260,10 +263,7 @@ def save_file(
             planned += stored[name].parts()
         else:
             planned.append((name, _dtype_in_file(name, array), array.shape))
-    names = [name for name, _, _ in planned]
-    check_names(names)
-    if metadata is not None and METADATA_KEY in metadata:
-        raise CheckpointError(f"metadata requires other keys than {METADATA_KEY!r}")
+    check_names(name for name, _, _ in planned)
     index = {METADATA_KEY: encode_index(stored.values())} if stored else {}
     with writing(path, planned, {**(metadata or {}), **index}) as writer:
         for name, array in tensors.items():
@@ -301,14 +301,55 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, QuantizedArray | np.nda
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise CheckpointError if two tensors of one file would have the same name."""
+    """Raise CheckpointError for names that the tensors of one file cannot have."""
     seen: set[str] = set()
     for name in names:
+        _check_name(name)
         if name in seen:
             raise CheckpointError(
                 f"two tensors of the output would be named {name!r}; exclude one of them"
             )
         seen.add(name)
+
+
+def _check_name(name: Any) -> None:
+    if not is_text(name):
+        raise CheckpointError(f"the name of a tensor requires Unicode text, got {name!r}")
+    if name == RESERVED_NAME:
+        raise CheckpointError(
+            f"the name of a tensor requires another text than {name!r}, which is where a"
+            " safetensors file keeps its metadata"
+        )
+
+
+def _check_tensors(tensors: Any) -> None:
+    if not isinstance(tensors, Mapping):
+        raise ArrayTypeError(
+            f"tensors requires a mapping of names to arrays, got {type(tensors).__name__}"
+        )
+    for name, array in tensors.items():
+        _check_name(name)
+        if not isinstance(array, QuantizedArray | np.ndarray | np.generic):
+            raise ArrayTypeError(
+                f"tensor {name!r} requires a QuantizedArray or a numpy array, got"
+                f" {type(array).__name__}"
+            )
+
+
+def _check_metadata(metadata: Any) -> None:
+    if metadata is None:
+        return
+    if not isinstance(metadata, Mapping):
+        raise CheckpointError(
+            f"metadata requires a mapping of text to text, got {type(metadata).__name__}"
+        )
+    for key, text in metadata.items():
+        if not (is_text(key) and is_text(text)):
+            raise CheckpointError(
+                f"metadata requires a mapping of text to text, got {text!r} for {key!r}"
+            )
+    if METADATA_KEY in metadata:
+        raise CheckpointError(f"metadata requires other keys than {METADATA_KEY!r}")
 
 
 def _dtype_in_file(name: str, array: np.ndarray) -> FileDtype:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from arrayq._paths.threads import resolve_threads
 from arrayq.checkpoint.arrayq_layout import matrix_shape, require_plain
 from arrayq.checkpoint.container import SafetensorsReader
 from arrayq.checkpoint.errors import naming_tensor
@@ -59,6 +60,7 @@ def compare_file(
     CorruptFileError, CheckpointError, NonFiniteError
         As :func:`arrayq.checkpoint.quantize_file` does.
     """
+    threads = resolve_threads(threads)
     parsed, selection = [parse_scheme(each) for each in schemes], selection or Selection()
     with SafetensorsReader(resolve(source)) as reader:
         require_plain(reader)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from arrayq._paths.threads import resolve_threads
 from arrayq.array import QuantizedArray
 from arrayq.checkpoint.arrayq_layout import (
     METADATA_KEY,
@@ -89,6 +90,7 @@ def quantize_file(
     NonFiniteError
         If a tensor holds NaN or inf; nothing is written.
     """
+    threads = resolve_threads(threads)
     scheme, selection = parse_scheme(scheme), selection or Selection()
     with SafetensorsReader(resolve(source)) as reader:
         check_target(target, (reader.path,))
@@ -105,7 +107,8 @@ def quantize_file(
         planned = [part for entry in reader.entries.values() for part in _parts(entry, stored)]
         check_names(name for name, _, _ in planned)
         index = {METADATA_KEY: encode_index(stored.values())} if stored else {}
-        with writing(target, planned, {**reader.metadata, **index}, (reader.path,)) as writer:
+        metadata = _plain_metadata(reader)
+        with writing(target, planned, metadata | index, (reader.path,)) as writer:
             for name, entry in reader.entries.items():
                 metrics = None
                 if name in stored:
@@ -162,7 +165,7 @@ def dequantize_file(
     """
     if dtype not in OUTPUT_DTYPES:
         raise CheckpointError(f"dtype requires one of {', '.join(OUTPUT_DTYPES)}, got {dtype!r}")
-    output = OUTPUT_DTYPES[dtype]
+    output, threads = OUTPUT_DTYPES[dtype], resolve_threads(threads)
     with SafetensorsReader(resolve(source)) as reader:
         check_target(target, (reader.path,))
         index = read_index(reader)
@@ -175,7 +178,8 @@ def dequantize_file(
         kept = {name: e for name, e in reader.entries.items() if name not in parts}
         planned = [(name, e.dtype, e.shape) for name, e in kept.items()]
         planned += [(name, output.row, tensor.shape) for name, tensor in index.items()]
-        metadata = {k: v for k, v in reader.metadata.items() if k != METADATA_KEY}
+        check_names(name for name, _, _ in planned)
+        metadata = _plain_metadata(reader)
         steps = Steps(reader.entries.values(), on_progress)
         outcomes = []
         with writing(target, planned, metadata, (reader.path,)) as writer:
@@ -221,6 +225,11 @@ class _Decoding:
             stored = narrow.astype(self._output.row.raw, copy=False)
             yield stored.view(np.uint8).data
             self._on_part(values.size)
+
+
+def _plain_metadata(reader: SafetensorsReader) -> dict[str, str]:
+    """Return the metadata that is not ours."""
+    return {key: text for key, text in reader.metadata.items() if key != METADATA_KEY}
 
 
 def _plan(entry: TensorEntry, scheme: QuantScheme) -> StoredTensor:

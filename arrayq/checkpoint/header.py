@@ -24,9 +24,11 @@ from arrayq.errors import CorruptFileError
 __all__ = [
     "LENGTH_BYTES",
     "MAX_HEADER_BYTES",
+    "RESERVED_NAME",
     "Header",
     "TensorEntry",
     "encode_header",
+    "is_text",
     "parse_header",
 ]
 
@@ -34,7 +36,9 @@ LENGTH_BYTES = 8
 MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors library: a larger header is taken for damage."""
 
-_METADATA_KEY = "__metadata__"
+RESERVED_NAME = "__metadata__"
+"""Where the header keeps the metadata: no tensor can have this name."""
+
 _MAX_AXES = 64
 _MAX_BYTES = 2**63 - 1
 _ALIGNMENT = 8
@@ -94,7 +98,7 @@ def parse_header(raw: bytes, file_size: int, file: str) -> Header:
         If the JSON does not describe exactly the bytes that follow it.
     """
     document = _load_json(raw, file)
-    metadata = _parse_metadata(document.pop(_METADATA_KEY, None), file)
+    metadata = _parse_metadata(document.pop(RESERVED_NAME, None), file)
     entries = {name: _parse_entry(name, fields, file) for name, fields in document.items()}
     data_start = LENGTH_BYTES + len(raw)
     _check_coverage(entries.values(), file_size - data_start, file)
@@ -117,7 +121,7 @@ def encode_header(
         By name, in the order of the file.
     """
     entries: dict[str, TensorEntry] = {}
-    document: dict[str, Any] = {_METADATA_KEY: dict(metadata)} if metadata else {}
+    document: dict[str, Any] = {RESERVED_NAME: dict(metadata)} if metadata else {}
     begin = 0
     for name, dtype, shape in sorted(tensors, key=lambda tensor: -tensor[1].bits):
         nbytes = dtype.nbytes(math.prod(shape))
@@ -133,6 +137,11 @@ def encode_header(
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(LENGTH_BYTES, "little") + text, entries
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that UTF-8 can hold; a lone surrogate is none."""
+    return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _fail(file: str, fault: str) -> NoReturn:
@@ -168,7 +177,7 @@ def _load_json(raw: bytes, file: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         _fail(file, f"its header must be a JSON object, got {type(document).__name__}")
     for name in document:
-        if any("\ud800" <= character <= "\udfff" for character in name):
+        if not is_text(name):
             _fail(file, f"the name {name!r} is not Unicode text")
     return document
 
@@ -176,8 +185,8 @@ def _load_json(raw: bytes, file: str) -> dict[str, Any]:
 def _parse_metadata(metadata: Any, file: str) -> dict[str, str]:
     if metadata is None:
         return {}
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        _fail(file, f"{_METADATA_KEY} must map text to text")
+    if not isinstance(metadata, dict) or not all(map(is_text, (*metadata, *metadata.values()))):
+        _fail(file, f"{RESERVED_NAME} must map text to text")
     return dict(metadata)
 
 

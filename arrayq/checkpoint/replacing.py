@@ -16,6 +16,9 @@ from arrayq.checkpoint.termination import unwinding
 
 __all__ = ["OutputFile", "check_target", "replacing"]
 
+_NO_FILES = ("", ".", "..")
+"""How paths end that name no file."""
+
 
 class OutputFile:
     """A file being written, at any offset and without a buffer of its own."""
@@ -41,10 +44,13 @@ def check_target(target: str | os.PathLike[str], sources: tuple[Path, ...] = ())
     Raises
     ------
     CheckpointError
-        If `target` is one of `sources` or not a regular file.
+        If `target` is one of `sources`, names no file, or is not a regular file.
     FileNotFoundError
         If its directory does not exist.
     """
+    # What realpath makes of these is a file, or a directory, of another name.
+    if os.path.split(target)[1] in _NO_FILES:
+        raise CheckpointError(f"the output requires the name of a file, got {os.fspath(target)!r}")
     path = Path(os.path.realpath(target))
     if not path.parent.is_dir():
         raise FileNotFoundError(

@@ -13,16 +13,25 @@ module              what it holds
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 __all__ = ["main"]
 
 _NEEDED = ("click", "rich")
+
+INTERRUPTED: Final = 130
+"""What a shell reports for a program that SIGINT ended."""
 
 
 def main() -> None:
     """Run the program with the arguments of the process."""
     try:
         from arrayq.cli.app import run
+
+        run()
+    except KeyboardInterrupt:
+        print("arrayq: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in _NEEDED:
@@ -31,4 +40,3 @@ def main() -> None:
             f"arrayq: error: the command line requires {' and '.join(_NEEDED)}, and {missing}"
             " is not installed; run: pip install 'arrayq[cli]'"
         )
-    run()

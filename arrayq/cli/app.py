@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 import arrayq
+from arrayq._kernels import chosen_level
 from arrayq.checkpoint.termination import unwinding
+from arrayq.cli import INTERRUPTED
 from arrayq.cli.capabilities import capabilities
 from arrayq.cli.compare import compare
 from arrayq.cli.console import printable
@@ -19,9 +21,6 @@ from arrayq.cli.quantize import quantize
 from arrayq.errors import ArrayqError
 
 __all__ = ["program", "run"]
-
-_INTERRUPTED = 130
-"""What a shell reports for a program that SIGINT ended."""
 
 
 class _Failure(click.ClickException):
@@ -50,7 +49,7 @@ class _Program(click.Group):
             raise _Failure("the memory of this machine does not suffice") from error
         except KeyboardInterrupt:
             click.echo("arrayq: interrupted", err=True)
-            ctx.exit(_INTERRUPTED)
+            ctx.exit(INTERRUPTED)
 
 
 @click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,6 +60,7 @@ def program() -> None:
     FILE is a safetensors file: a path, or pkg:PACKAGE/PATH for a file that an installed Python
     package ships, as in pkg:wordllama/weights/l2_supercat_256.safetensors.
     """
+    chosen_level()  # an ARRAYQ_ISA that cannot be obeyed is refused before any work
 
 
 for _command in (quantize, compare, dequantize, info, capabilities, doctor):

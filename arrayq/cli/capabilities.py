@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from arrayq.capability import CapabilityRow
+from arrayq.capability import OPERATIONS, CapabilityRow
 from arrayq.capability import capabilities as rows_of
 from arrayq.cli import console
 from arrayq.cli.options import json_option
@@ -17,7 +17,7 @@ _HEADINGS = ("operation", "value", "scale", "store", "mode", "works", "reason")
 
 @click.command()
 @click.argument("namespace", default="numpy")
-@click.option("--operation", help="Only this operation: quantize, dequantize, encode ...")
+@click.option("--operation", type=click.Choice(OPERATIONS), help="Only this operation.")
 @click.option("--refused", is_flag=True, help="Only what does not work, with the reason.")
 @json_option
 def capabilities(namespace: str, operation: str | None, refused: bool, as_json: bool) -> None:

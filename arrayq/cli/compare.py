@@ -18,6 +18,7 @@ from arrayq.cli.options import (
     selection_options,
     threads_option,
 )
+from arrayq.presets import scheme as parse_scheme
 from arrayq.report.metrics import Metrics, json_number
 from arrayq.report.table import Table, decibels, figures_of
 
@@ -27,9 +28,9 @@ __all__ = ["compare"]
 def _checked_schemes(
     context: click.Context, option: click.Parameter, spellings: str
 ) -> tuple[str, ...]:
-    """Return the spellings between the commas, each checked and each once."""
-    spelled = (spelling.strip() for spelling in spellings.split(","))
-    return tuple(dict.fromkeys(checked_scheme(context, option, each) for each in spelled))
+    """Return the schemes between the commas as arrayq spells them, each checked and each once."""
+    checked = (checked_scheme(context, option, each) for each in spellings.split(","))
+    return tuple(dict.fromkeys(str(parse_scheme(each)) for each in checked))
 
 
 @click.command()
@@ -106,41 +107,45 @@ def _figures_table(
         for scheme, metrics in zip(schemes, group, strict=True)
     )
     headings = ("tensor", "scheme", *(figure.title for figure in figures))
-    return Table(headings, rows, text_columns=2)
+    same = ("elements", "source_bytes")
+    per_name = tuple(2 + which for which, f in enumerate(figures) if f.attribute in same)
+    return Table(headings, rows, text_columns=2, names=0, per_name=per_name)
 
 
-def _ranked(judged: list[TensorComparison], which: int) -> list[TensorComparison]:
-    """Return the tensors from the best SQNR to the worst; equal ones stay in their order."""
-    return sorted(judged, key=lambda tensor: -tensor.metrics[which].sqnr_db)
+def _extreme_tensors(judged: list[TensorComparison], which: int) -> dict[str, TensorComparison]:
+    """Return the tensors of the best SQNR and of the worst; of equal ones the first, the last."""
+    ranked = sorted(judged, key=lambda tensor: -tensor.metrics[which].sqnr_db)
+    return {"best": ranked[0], "worst": ranked[-1]}
 
 
 def _extremes_table(judged: list[TensorComparison], schemes: tuple[str, ...]) -> Table:
-    rows = []
-    for which, scheme in enumerate(schemes):
-        ranked = _ranked(judged, which)
-        described = [
-            f"{console.printable(tensor.entry.name)} ({decibels(tensor.metrics[which].sqnr_db)} dB)"
-            for tensor in (ranked[0], ranked[-1])
-        ]
-        rows.append((scheme, *described))
-    return Table(("scheme", "best tensor", "worst tensor"), tuple(rows), text_columns=3)
+    rows = tuple(
+        (
+            scheme,
+            rank,
+            console.printable(tensor.entry.name),
+            decibels(tensor.metrics[which].sqnr_db),
+        )
+        for which, scheme in enumerate(schemes)
+        for rank, tensor in _extreme_tensors(judged, which).items()
+    )
+    return Table(("scheme", "rank", "tensor", "SQNR dB"), rows, text_columns=3, names=2)
 
 
 def _extremes(judged: list[TensorComparison], schemes: tuple[str, ...]) -> list[dict[str, Any]]:
     if not judged:
         return []
-    found = []
-    for which, scheme in enumerate(schemes):
-        ranked = _ranked(judged, which)
-        best, worst = (
-            {
+    return [
+        {"scheme": scheme}
+        | {
+            rank: {
                 "name": tensor.entry.name,
                 "sqnr_db": json_number(tensor.metrics[which].sqnr_db),
             }
-            for tensor in (ranked[0], ranked[-1])
-        )
-        found.append({"scheme": scheme, "best": best, "worst": worst})
-    return found
+            for rank, tensor in _extreme_tensors(judged, which).items()
+        }
+        for which, scheme in enumerate(schemes)
+    ]
 
 
 def _by_scheme(

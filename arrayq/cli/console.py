@@ -22,20 +22,28 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from arrayq.checkpoint.progress import Progress as OnProgress
+from arrayq.report.fitting import fitted
 from arrayq.report.table import Table, printable
 
 __all__ = ["kept_text", "print_json", "print_table", "printable", "progress_bar", "warn"]
 
+_ENDLESS = 1 << 20
+"""A width that no terminal has."""
+
 
 def print_table(table: Table) -> None:
     """Print a table: drawn on a terminal wide enough, in plain columns otherwise."""
-    text = str(table)
     console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        click.echo(str(table))
+        return
     drawn = _draw(table)
-    if console.is_terminal and console.measure(drawn).maximum <= console.width:
+    # A table is measured within the width of the terminal unless told otherwise.
+    endless = console.options.update(width=_ENDLESS)
+    if console.measure(drawn, options=endless).maximum <= console.width:
         console.print(drawn)
     else:
-        click.echo(text)
+        click.echo(fitted(table, console.width))
 
 
 def kept_text(reasons: dict[str, int]) -> str:

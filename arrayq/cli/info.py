@@ -80,7 +80,7 @@ def info(file: str, as_json: bool) -> None:
     name, _, *cells = total.cells()
     headings = ("tensor", "shape", "type", "scheme", "elements", "bytes", "bits/element")
     rows = (*(line.cells() for line in lines), (name, "", *cells))
-    console.print_table(Table(headings, rows, text_columns=4))
+    console.print_table(Table(headings, rows, text_columns=4, names=0))
 
 
 def _lines(reader: SafetensorsReader) -> list[_Line]:

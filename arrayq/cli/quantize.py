@@ -94,5 +94,5 @@ def _error_rows(outcome: FileOutcome) -> list[tuple[str, str]]:
     if len(outcome.converted) > 1:
         judged = [(t.metrics.sqnr_db, t.name) for t in outcome.converted if t.metrics is not None]
         sqnr_db, name = min(judged)
-        rows.append(("worst tensor", f"{console.printable(name)} ({decibels(sqnr_db)} dB)"))
+        rows.append(("worst tensor", f"{console.printable(name)} ({decibels(sqnr_db, ' dB')})"))
     return rows

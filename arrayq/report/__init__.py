@@ -6,6 +6,7 @@ module             what it holds
 ``metrics.py``     :class:`Metrics`, sums that merge; :func:`measure` fills them
 ``parts.py``       cuts a quantized array into pieces of bounded size
 ``table.py``       which figures a report shows, and tables as text
+``fitting.py``     the same tables where room is short
 ``compare.py``     :func:`compare`: several schemes on one array
 =================  ================================================================
 """

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from arrayq.array import QuantizedArray
+from arrayq.errors import NonFiniteError, SchemeError
 from arrayq.pipeline import quantize
 from arrayq.presets import scheme as parse_scheme
 from arrayq.report.metrics import Metrics, measure
@@ -19,7 +21,7 @@ __all__ = ["Comparison", "ComparisonRow", "compare"]
 
 @dataclass(frozen=True)
 class ComparisonRow(Metrics):
-    """The metrics of one scheme."""
+    """The metrics of one scheme, given as ``str(scheme)``."""
 
     scheme: str = ""
 
@@ -31,12 +33,15 @@ class Comparison:
     shape: tuple[int, ...]
     dtype: str
     rows: tuple[ComparisonRow, ...]
+    schemes: tuple[QuantScheme, ...]
 
     def __getitem__(self, scheme: str | QuantScheme) -> ComparisonRow:
-        for row in self.rows:
-            if row.scheme == str(scheme):
-                return row
-        raise KeyError(f"{scheme} was not compared; compared: {self._schemes()}")
+        """Return the row of a scheme, however it is spelled."""
+        try:
+            return self.rows[self.schemes.index(parse_scheme(scheme))]
+        except ValueError as error:  # SchemeError, where nothing is spelled like that, is one
+            compared = ", ".join(row.scheme for row in self.rows)
+            raise KeyError(f"{scheme} was not compared; compared: {compared}") from error
 
     def __str__(self) -> str:
         figures = figures_of(self.rows)
@@ -58,9 +63,6 @@ class Comparison:
             "rows": [row.to_dict() for row in self.rows],
         }
 
-    def _schemes(self) -> str:
-        return ", ".join(row.scheme for row in self.rows)
-
 
 def compare(
     w: np.ndarray,
@@ -75,7 +77,8 @@ def compare(
     w : ndarray
         Floats of any width and shape.
     schemes : scheme, spelling, or iterable of them
-        What to compare, for example ``["int8/row", "nvfp4"]``.
+        What to compare, for example ``["int8/row", "nvfp4"]``. One that is given twice, under
+        whatever spelling, is compared once.
     threads : int, optional
         How many threads the kernels may use, as in :func:`arrayq.quantize`.
 
@@ -89,7 +92,9 @@ def compare(
 
     Raises
     ------
-    SchemeError, UnsupportedSchemeError, LayoutError, ArrayTypeError, NonFiniteError
+    NonFiniteError
+        If `w` holds NaN or infinities: what they become has no error that could be measured.
+    SchemeError, UnsupportedSchemeError, LayoutError, ArrayTypeError
         As :func:`arrayq.quantize` does.
 
     Examples
@@ -102,11 +107,33 @@ def compare(
     >>> comparison["int8/row"].sqnr_db > comparison["nvfp4"].sqnr_db
     True
     """
-    single = isinstance(schemes, str | QuantScheme)
-    asked: list[str | QuantScheme] = [schemes] if single else list(schemes)  # type: ignore[arg-type, list-item]
-    parsed = [parse_scheme(each) for each in asked]
+    parsed = _parsed(schemes)
     rows = []
-    for spelling, scheme in zip(asked, parsed, strict=True):
-        metrics = measure(w, quantize(w, scheme, threads=threads), threads=threads)
-        rows.append(ComparisonRow(**vars(metrics), scheme=str(spelling)))
-    return Comparison(tuple(w.shape), str(w.dtype), tuple(rows))
+    for scheme in parsed:
+        metrics = measure(w, _quantized(w, scheme, threads), threads=threads)
+        rows.append(ComparisonRow(**vars(metrics), scheme=str(scheme)))
+    return Comparison(tuple(w.shape), str(w.dtype), tuple(rows), parsed)
+
+
+def _parsed(schemes: Any) -> tuple[QuantScheme, ...]:
+    """Return the schemes, each once, in the order given."""
+    if isinstance(schemes, str | QuantScheme):
+        schemes = (schemes,)
+    if not isinstance(schemes, Iterable):
+        raise SchemeError(
+            f"schemes requires a scheme, a spelling, or an iterable of them, got {schemes!r}"
+        )
+    return tuple(dict.fromkeys(parse_scheme(each) for each in schemes))
+
+
+def _quantized(w: np.ndarray, scheme: QuantScheme, threads: int | None) -> QuantizedArray:
+    try:
+        return quantize(w, scheme, threads=threads)
+    except NonFiniteError as error:
+        raise NonFiniteError(
+            f"compare requires finite numbers, got {error.nan} NaN and {error.inf} infinities, the"
+            f" first at index {error.first_index}; compare a part without them, or replace them",
+            nan=error.nan,
+            inf=error.inf,
+            first_index=error.first_index,
+        ) from error

@@ -16,9 +16,9 @@ def _count(value: int) -> str:
     return f"{value:,}"
 
 
-def decibels(value: float) -> str:
-    """Return an SQNR as text, without its unit."""
-    return "exact" if value == math.inf else f"{value:.2f}"
+def decibels(value: float, unit: str = "") -> str:
+    """Return an SQNR as text; where there is no noise, that is no number and has no unit."""
+    return "exact" if value == math.inf else f"{value:.2f}{unit}"
 
 
 @dataclass(frozen=True, slots=True)

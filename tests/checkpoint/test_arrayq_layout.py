@@ -133,6 +133,38 @@ def test_names_that_collide_are_refused(tmp_path: Path) -> None:
         save_file(tmp_path / "q", {"x": q}, {"arrayq": ""})
 
 
+X_OF_TWO = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "metadata", "error", "fault"),
+    [
+        ({"a": [1, 2]}, None, aq.ArrayTypeError, "'a' requires a QuantizedArray .* got list"),
+        ({"a": None}, None, aq.ArrayTypeError, "'a' requires a QuantizedArray .* got NoneType"),
+        ([1], None, aq.ArrayTypeError, "tensors requires a mapping .* got list"),
+        ({3: X_OF_TWO}, None, CheckpointError, "requires Unicode text, got 3"),
+        ({"\ud800": X_OF_TWO}, None, CheckpointError, r"requires Unicode text, got '\\ud800'"),
+        ({"__metadata__": X_OF_TWO}, None, CheckpointError, "another text than '__metadata__'"),
+        ({}, {"k": 3}, CheckpointError, "mapping of text to text, got 3 for 'k'"),
+        ({}, {3: "k"}, CheckpointError, "mapping of text to text, got 'k' for 3"),
+        ({}, {"k": "\ud800"}, CheckpointError, "mapping of text to text"),
+        ({}, ["k"], CheckpointError, "mapping of text to text, got list"),
+        ({}, {"arrayq": ""}, CheckpointError, "other keys than 'arrayq'"),
+    ],
+)  # fmt: skip
+def test_what_no_file_can_hold_is_refused_before_anything_is_written(
+    tmp_path: Path, tensors: Any, metadata: Any, error: type[Exception], fault: str
+) -> None:
+    with pytest.raises(error, match=fault):
+        save_file(tmp_path / "q", tensors, metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quantized_array_cannot_have_the_name_of_the_metadata_either(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="another text than '__metadata__'"):
+        save_file(tmp_path / "q", {"__metadata__": aq.quantize(np.eye(4), "int8/row")})
+
+
 @pytest.mark.parametrize(
     ("shape", "matrix"),
     [((), ()), ((3,), (3,)), ((3, 4), (3, 4)), ((2, 3, 4), (2, 12)), ((2, 0, 3), (2, 0))],
@@ -189,6 +221,9 @@ DAMAGE = {
     "a list": (set_in("raw", to="[]"), "index is damaged"),
     "nested without end": (set_in("raw", to="[" * 100_000), "index is damaged"),
     "another version": (set_in("format_version", to=2), "has version 2, this arrayq reads 1"),
+    "a version that is no number": (
+        set_in("format_version", to=True), "has version True, this arrayq reads 1"
+    ),
     "no tensors": (set_in("raw", to='{"format_version": 1}'), "index is damaged"),
     "tensors a list": (set_in("tensors", to=[]), "index is damaged"),
     "an unknown value": (set_in(*X, "scheme", "value", to="q3s"), "index is damaged"),

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -303,3 +304,35 @@ def test_case_24_one_tensor_is_in_memory_at_a_time(tmp_path: Path) -> None:
     largest_kb = 2048 * 2048 * 4 / 1024
     for grown_kb in map(int, output.split()):
         assert grown_kb < 2 * largest_kb + 16 * 1024
+
+
+def test_a_file_with_an_index_of_nothing_counts_as_plain(
+    tmp_path: Path, write_arrays: Write, rng: np.random.Generator
+) -> None:
+    metadata = {"arrayq": '{"format_version":1,"tensors":{}}', "format": "pt"}
+    path = write_arrays({"x": rng.normal(size=(4, 32))}, metadata=metadata)
+    with pytest.raises(CheckpointError, match="holds no quantized tensor"):
+        dequantize_file(path, tmp_path / "back")
+    assert [tensor.kept for tensor in compare_file(path, ["nvfp4"])] == [None]
+    quantize_file(path, tmp_path / "q", "nvfp4")
+    assert isinstance(load_file(tmp_path / "q")["x"], aq.QuantizedArray)
+    quantize_file(path, tmp_path / "kept", "nvfp4", selection=Selection(exclude=("*",)))
+    with SafetensorsReader(tmp_path / "kept") as reader:
+        assert reader.metadata == {"format": "pt"}
+
+
+@pytest.mark.parametrize("work", [quantize_file, compare_file, dequantize_file])
+def test_a_number_of_threads_that_is_none_is_refused_before_any_work(
+    tmp_path: Path, write_arrays: Write, monkeypatch: pytest.MonkeyPatch, work: Callable[..., Any]
+) -> None:
+    path = write_arrays({"x": np.eye(4, dtype=np.float32)})
+    quantize_file(path, tmp_path / "q", "nvfp4")
+    arguments = {
+        quantize_file: (path, tmp_path / "out", "nvfp4"),
+        compare_file: (path, ["nvfp4"]),
+        dequantize_file: (tmp_path / "q", tmp_path / "out"),
+    }[work]
+    monkeypatch.setenv("ARRAYQ_NUM_THREADS", "abc")
+    with pytest.raises(aq.ArgumentError, match=r"^ARRAYQ_NUM_THREADS requires an integer"):
+        list(work(*arguments))
+    assert not (tmp_path / "out").exists()

@@ -47,6 +47,9 @@ FAULTS = {
     ),
     "a name that is no text": (build(b'{"\\ud800": 1}'), "is not Unicode"),
     "metadata of numbers": (build({"__metadata__": {"a": 1}}, b""), "must map text to text"),
+    "metadata that is no text": (
+        build(b'{"__metadata__":{"a":"\\ud800"}}', b""), "must map text to text"
+    ),
     "metadata a list": (build({"__metadata__": []}, b""), "must map text to text"),
     "entry a number": (build({"a": 1}), "tensor 'a' must have dtype, shape and data_offsets"),
     "no shape": (build({"a": {"dtype": "U8", "data_offsets": [0, 4]}}), "must have dtype, shape"),

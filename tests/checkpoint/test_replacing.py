@@ -117,6 +117,16 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
             replacing(target).__enter__()
 
 
+@pytest.mark.parametrize("ending", ["new/", "new/.", "new/..", ""])
+def test_a_path_that_names_no_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="requires the name of a file"):
+        replacing(ending).__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_longest_name_of_a_file_can_be_written(tmp_path: Path) -> None:
     target = tmp_path / ("n" * 255)
     with replacing(target) as file:

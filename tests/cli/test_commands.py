@@ -137,9 +137,10 @@ def test_compare_shows_every_tensor_and_the_total_for_each_scheme(run: Run, mode
         assert [row[1] for row in rows] == schemes.split(",")
     assert "layer.bias" not in result.stdout
     assert lines[-1] == "tensors quantized: 3; kept: 2 (one axis: 1, type I64: 1)"
-    best = [line for line in lines if line.startswith("nvfp4 ")]
-    assert len(best) == 1
-    assert best[0].count(" dB)") == 2
+    ranked = [line.split() for line in lines if line.startswith("nvfp4 ")]
+    assert [row[1] for row in ranked] == ["best", "worst"]
+    assert {row[2] for row in ranked} <= set(QUANTIZED)
+    assert float(ranked[0][3]) > float(ranked[1][3])
 
 
 def test_compare_prints_json_with_the_best_and_the_worst_tensor(
@@ -162,6 +163,25 @@ def test_compare_prints_json_with_the_best_and_the_worst_tensor(
         assert extremes["worst"]["sqnr_db"] == min(figures.values())
         array = arrays["layer.weight"]
         assert figures["layer.weight"] == aq.compare(array, scheme).rows[0].sqnr_db
+
+
+def test_compare_tells_each_scheme_once_and_as_arrayq_spells_it(
+    run_json: RunJson, model: Path
+) -> None:
+    report = run_json("compare", model, "--schemes", "NVFP4, nvfp4,q8s/row,int8/row")
+    assert report["schemes"] == ["nvfp4", "int8/row"]
+    assert [row["scheme"] for row in report["total"]] == report["schemes"]
+
+
+def test_an_exact_tensor_has_no_unit(run: Run, tmp_path: Path) -> None:
+    import safetensors.numpy
+
+    tensors = {name: np.ones((2, 4), np.float32) for name in "ab"}
+    safetensors.numpy.save_file(tensors, tmp_path / "m")
+    result = run("quantize", tmp_path / "m", "--scheme", "int8/row", "-o", tmp_path / "q")
+    assert table_rows(result.stdout)["worst tensor"].endswith(" (exact)")
+    compared = run("compare", tmp_path / "m", "--schemes", "int8/row").stdout
+    assert [line.split()[-1] for line in compared.splitlines() if "best" in line] == ["exact"]
 
 
 def test_compare_writes_nothing_and_honours_the_choice_of_tensors(

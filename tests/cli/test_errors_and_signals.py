@@ -84,6 +84,39 @@ def test_the_output_that_is_the_input(run: Run, model: Path) -> None:
     assert model.read_bytes() == before
 
 
+@pytest.mark.parametrize("name", ["", "new/"])
+def test_an_output_without_a_name(run: Run, model: Path, tmp_path: Path, name: str) -> None:
+    out = f"{tmp_path}/{name}" if name else name
+    result = run("quantize", model, "--scheme", "nvfp4", "-o", out)
+    assert_one_line(result, f"the output requires the name of a file, got '{out}'")
+    assert list(tmp_path.iterdir()) == [model]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("ARRAYQ_NUM_THREADS", "abc", "quantize"),
+        ("ARRAYQ_NUM_THREADS", "abc", "compare"),
+        ("ARRAYQ_ISA", "v9", "quantize"),
+        ("ARRAYQ_ISA", "v9", "info"),
+    ],
+)
+def test_an_environment_that_cannot_be_obeyed(
+    run_process: RunProcess, model: Path, tmp_path: Path, variable: str, value: str, name: str
+) -> None:
+    arguments = {
+        "quantize": quantize(model, tmp_path / "out"),
+        "compare": ("compare", model, "--schemes", "nvfp4"),
+        "info": ("info", model),
+    }[name]
+    done = run_process(*arguments, env=os.environ | {variable: value})
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"arrayq: error: {variable} requires")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [model]
+
+
 def test_a_package_that_is_not_installed(run: Run) -> None:
     assert_one_line(run("info", "pkg:absent_package/file"), "no package 'absent_package'")
 
@@ -105,6 +138,7 @@ def test_a_name_with_a_line_break_stays_on_one_line(run: Run, tmp_path: Path) ->
         (["compare", "FILE", "--schemes", "nvfp4,,"], "--schemes"),
         (["compare", "FILE"], "--schemes"),
         (["dequantize", "FILE", "-o", "OUT", "--dtype", "f8"], "--dtype"),
+        (["capabilities", "numpy", "--operation", "bogus"], "dequantize"),
         (["info"], "FILE"),
         (["unknown"], "unknown"),
     ],
@@ -181,6 +215,21 @@ def test_missing_libraries_of_the_command_line_are_named() -> None:
         assert done.stderr.startswith("arrayq: error: the command line requires click and rich")
         assert "pip install 'arrayq[cli]'" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_while_the_program_is_still_loading_is_one_line() -> None:
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == sys.argv[1]: raise KeyboardInterrupt\n"
+        "from arrayq.cli import main\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "main()"
+    )
+    for module in ("click", "rich.progress", "arrayq.checkpoint.convert"):
+        done = subprocess.run([sys.executable, "-c", code, module], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (130, "arrayq: interrupted\n")
 
 
 @pytest.fixture

@@ -39,6 +39,30 @@ def test_schemes_may_be_spellings_objects_or_one_alone(weights: np.ndarray) -> N
         comparison["int8/row"]
 
 
+def test_a_row_is_found_by_every_spelling_of_its_scheme(weights: np.ndarray) -> None:
+    comparison = aq.compare(weights, ["NVFP4", "q8s/row", "mxfp8-e4m3"])
+    assert [row.scheme for row in comparison.rows] == ["nvfp4", "int8/row", "mxfp8"]
+    assert comparison["nvfp4"] is comparison["NVFP4"] is comparison.rows[0]
+    assert comparison["q8s/row"] is comparison["int8/row"] is comparison.rows[1]
+    for absent in ("int4/32", "nonsense", 3):
+        with pytest.raises(KeyError, match="compared: nvfp4, int8/row, mxfp8"):
+            comparison[absent]  # type: ignore[index]
+
+
+def test_a_scheme_given_twice_is_compared_once(weights: np.ndarray) -> None:
+    comparison = aq.compare(weights, ["nvfp4", "NVFP4", aq.nvfp4(), "int8/row"])
+    assert [row.scheme for row in comparison.rows] == ["nvfp4", "int8/row"]
+
+
+def test_schemes_that_are_written_alike_are_told_apart(weights: np.ndarray) -> None:
+    narrow, wide = (
+        aq.QuantScheme("u1", "packed_native", "lookup", codebook=[-1, top]) for top in (1, 2)
+    )
+    comparison = aq.compare(weights, [narrow, wide])
+    assert str(narrow) == str(wide)
+    assert comparison[narrow].noise != comparison[wide].noise
+
+
 def test_the_table_lines_up(weights: np.ndarray) -> None:
     lines = str(aq.compare(weights, SCHEMES)).splitlines()
     assert len(lines) == 2 + len(SCHEMES)
@@ -73,8 +97,15 @@ def test_what_quantize_refuses_is_refused(weights: np.ndarray) -> None:
         aq.compare(weights, ["int3/32"])
     with pytest.raises(aq.ArrayTypeError):
         aq.compare(np.arange(4), "int8/tensor")
-    with pytest.raises(aq.NonFiniteError):
-        aq.compare(np.array([np.nan]), "int8/tensor")
+    with pytest.raises(aq.SchemeError, match=r"schemes requires .*, got 3"):
+        aq.compare(weights, 3)  # type: ignore[arg-type]
+
+
+def test_what_is_not_finite_is_refused_with_advice_that_can_be_followed() -> None:
+    with pytest.raises(aq.NonFiniteError, match="compare requires finite numbers") as caught:
+        aq.compare(np.array([1, np.inf, np.nan]), "int8/tensor")
+    assert (caught.value.nan, caught.value.inf, caught.value.first_index) == (1, 1, (1,))
+    assert "nonfinite=" not in str(caught.value)
 
 
 def test_threads_do_not_change_the_figures(weights: np.ndarray) -> None:
