@@ -40,6 +40,8 @@ GOALS = (
     Goal("nf4/64", 0.3, 0.6),
     Goal("nvfp4", 0.3, 0.6),
     Goal("e4m3/32", 0.3, None),
+    Goal("int4/32", None, None),
+    Goal("int4a/32", None, None),
     Goal("int8/row", None, None),
     Goal("int4/row", None, None),
     Goal("int2/32", None, None),

@@ -163,8 +163,9 @@ def drawn_zeros(draw: st.DrawFn, spec: oracle.Spec, grid: tuple[int, ...]) -> Do
     spread = draw(st.sampled_from([0.0, 1.0, 100.0, 60000.0]))
     exact = np.float32(rng.standard_normal(grid) * spread)
     codes = oracle.encode_values(exact, spec.zero.dtype)
-    # A zero point has no negative zero.
-    return oracle.decode_codes(codes, spec.zero.dtype).reshape(grid).astype(np.float64) + 0.0
+    decoded = oracle.decode_codes(codes, spec.zero.dtype).reshape(grid).astype(np.float64)
+    # A zero point has no negative zero; a sum without axes is a number, not an array.
+    return np.asarray(decoded + 0.0)
 
 
 @st.composite

@@ -16,16 +16,17 @@ from arrayq._kernels.lines cimport (
 )
 from arrayq._kernels.pack cimport merge_into_words, pack_words
 from arrayq._kernels.ranges cimport (
-    INFINITY_BITS, add_magnitudes, find_extremes, widen_bounds, widen_finite_ranges, widen_ranges,
+    INFINITY_BITS, add_magnitudes, find_extremes, widen_all, widen_bounds, widen_finite_ranges,
+    widen_ranges,
 )
-from arrayq._kernels.rounding cimport HALF_EVEN, STOCHASTIC
+from arrayq._kernels.rounding cimport HALF_AWAY, HALF_EVEN, STOCHASTIC
 from arrayq._kernels.scales cimport (
     ScaleRules, apply_tensor_scale, decode_scales, lower_overflowing_scales, raw_scales,
     read_scale_rules, round_scales, scale_bytes, store_exceptional_scales,
 )
 from arrayq._kernels.zeros cimport (
     CODE, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, clear_nan_zeros, decode_zeros,
-    settle_bounds,
+    divide_into_codes, settle_bounds,
     shift_codes, store_zeros, zero_bytes,
 )
 
@@ -135,11 +136,16 @@ cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogi
             if job.policy == SATURATE or job.policy == IGNORE:
                 seen = widen_finite_ranges(x, length, i, block, scratch.ranges + place)
                 largest = seen if seen > largest else largest
+            elif job.measure == BOUNDS:
+                widen_all(
+                    x, length, i, block, scratch.ranges + place, scratch.lows + place,
+                    scratch.highs + place,
+                )
             else:
                 widen_ranges(x, length, i, block, scratch.ranges + place)
             if job.measure == MEAN:
                 add_magnitudes(x, length, i, block, scratch.sums + place, scratch.counts + place)
-            elif job.measure == BOUNDS:
+            elif job.measure == BOUNDS and job.policy != RAISE and job.policy != PROPAGATE:
                 widen_bounds(x, length, i, block, scratch.lows + place, scratch.highs + place)
             elif job.measure == EXTREME:
                 find_extremes(x, length, i, block, scratch.highs + place)
@@ -155,7 +161,8 @@ cdef void _measure(Job* job, Box* box, Scratch* scratch, int* met) noexcept nogi
             met[0] |= MET_NAN
     if job.measure == BOUNDS:
         settle_bounds(
-            scratch.ranges, scratch.lows, scratch.highs, n, job.zero.in_range, job.zero.kind == CODE
+            scratch.ranges, scratch.lows, scratch.highs, n, job.zero.in_range,
+            job.zero.kind == CODE, job.zero.divisor,
         )
     elif job.measure == MEAN:
         for i in range(n):
@@ -206,7 +213,8 @@ cdef void _scale(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     if job.zero.kind != NO_ZERO:
         decode_scales(scratch.stored, n, job.rules.kind, scratch.scales)
         store_zeros(
-            scratch.lows, scratch.highs, scratch.scales, n, &job.zero, scratch.stored_zeros
+            scratch.lows, scratch.highs, scratch.scales, n, &job.zero, scratch.zeros,
+            scratch.stored_zeros,
         )
         _copy_rows(job, box, job.zeros, scratch.stored_zeros, zero_bytes(job.zero.dtype), True)
 
@@ -241,7 +249,7 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
     cdef bint along_line = g.packed == g.lead, has_nan = False
     cdef int64_t n = box.rows * box.columns, block = g.block[g.lead]
     cdef int64_t stride = g.array_stride[g.lead], tile = tile_length(g)
-    cdef int64_t row, column, length, i, padded, word, linear, cell
+    cdef int64_t row, column, length, i, padded, word, linear, cell, done
     cdef int axis, shift
     decode_scales(scratch.stored, n, job.rules.kind, scratch.scales)
     if job.rules.two_level:
@@ -278,10 +286,16 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
             i = column % block
             if job.phases & MEASURE and job.direct:
                 prefetch(line + (column + g.chunk) * stride, length * stride)
+            done = 0
             if job.zero.kind != NO_ZERO:
+                if i == 0 and codec.rounding == HALF_AWAY and not job.reciprocal:
+                    done = divide_into_codes(
+                        x, length, block, scales, scratch.zeros + cell, &job.zero, quotients
+                    )
                 affine_quotients(
-                    x, length, i, block, scales, scratch.zeros + cell, &job.zero, job.reciprocal,
-                    quotients,
+                    x + done, length - done, i, block, scales + done // block,
+                    scratch.zeros + cell + done // block, &job.zero, job.reciprocal,
+                    quotients + done,
                 )
             elif job.reciprocal:
                 multiply_by_inverses(x, length, i, block, scales, quotients)
@@ -293,7 +307,8 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
             encode_tile(quotients, length, codec, <uint64_t>(linear + column), target)
             if job.zero.kind != NO_ZERO:
                 shift_codes(
-                    target, length, i, block, scratch.zeros + cell, &job.zero, codec.mask
+                    target + done, length - done, i, block, scratch.zeros + cell + done // block,
+                    &job.zero, codec.mask,
                 )
             if has_nan:
                 clear_nan_blocks(target, length, i, block, scales, codec.zero_code)

@@ -162,6 +162,11 @@ cdef inline void widen_bound(
     high[0] = highest
 
 
+cdef inline int32_t ordered(uint32_t bits) noexcept nogil:
+    """An integer that sorts as the float32 with these bits does; its own inverse."""
+    return <int32_t>(bits ^ (<uint32_t>(<int32_t>bits >> 31) & <uint32_t>MAGNITUDE_MASK))
+
+
 cdef inline void widen_bounds(
     const float* x, int64_t n, int64_t first, int64_t block, float* lows, float* highs,
 ) noexcept nogil:
@@ -174,6 +179,59 @@ cdef inline void widen_bounds(
         x += taken
         n -= taken
         first = 0
+
+
+cdef inline int32_t lowest_of_32(aq_const_floats x) noexcept nogil:
+    cdef int i
+    cdef int32_t key, lowest = 0x7FFFFFFF
+    for i in range(32):
+        key = ordered(aq_bits(x[i]))
+        lowest = key if key < lowest else lowest
+    return lowest
+
+
+cdef inline int32_t highest_of_32(aq_const_floats x) noexcept nogil:
+    cdef int i
+    cdef int32_t key, highest = -0x7FFFFFFF
+    for i in range(32):
+        key = ordered(aq_bits(x[i]))
+        highest = key if key > highest else highest
+    return highest
+
+
+cdef inline void widen_all(
+    const float* x, int64_t n, int64_t first, int64_t block, int32_t* ranges, float* lows,
+    float* highs,
+) noexcept nogil:
+    """Ranges and bounds of blocks at once: keys that sort as the floats do show NaN and
+    infinities at their ends, and the larger magnitude of the bounds is the range."""
+    cdef int64_t k = 0, i
+    cdef int32_t key, low, high, magnitude
+    if first == 0 and block % 32 == 0:
+        while n >= block:
+            low = ordered(aq_bits(lows[k]))
+            high = ordered(aq_bits(highs[k]))
+            low = low if low < MAGNITUDE_MASK else MAGNITUDE_MASK
+            for i in range(0, block, 32):
+                key = lowest_of_32(x + i)
+                low = key if key < low else low
+                key = highest_of_32(x + i)
+                high = key if key > high else high
+            if ordered(<uint32_t>0xFF800000) < low and high < INFINITY_BITS:
+                lows[k] = aq_float(<uint32_t>ordered(<uint32_t>low))
+                highs[k] = aq_float(<uint32_t>ordered(<uint32_t>high))
+                magnitude = <int32_t>(aq_bits(lows[k]) & MAGNITUDE_MASK)
+                ranges[k] = magnitude if magnitude > ranges[k] else ranges[k]
+                magnitude = <int32_t>(aq_bits(highs[k]) & MAGNITUDE_MASK)
+                ranges[k] = magnitude if magnitude > ranges[k] else ranges[k]
+            else:
+                widen_ranges(x, block, 0, block, ranges + k)
+                widen_bounds(x, block, 0, block, lows + k, highs + k)
+            k += 1
+            x += block
+            n -= block
+    widen_ranges(x, n, first, block, ranges + k)
+    widen_bounds(x, n, first, block, lows + k, highs + k)
 
 
 cdef inline void find_extremes(

@@ -1,13 +1,13 @@
 """Zero points of affine blocks: from bounds and scale to what is stored, and to what codes need."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from arrayq._kernels.bits cimport (
     aq_bits, aq_const_floats, aq_floats, aq_float, aq_load_u32, aq_narrow_bf16, aq_narrow_f16, aq_store_u32, aq_widen_bf16,
     aq_widen_f16,
 )
-from arrayq._kernels.rounding cimport HALF_EVEN, Rounding, round_whole
+from arrayq._kernels.rounding cimport HALF_AWAY, HALF_EVEN, Rounding, round_whole
 from arrayq._kernels.scales cimport inverse_of_scale
 
 cdef extern from *:
@@ -59,63 +59,95 @@ cdef inline float clamp(float x, float low, float high) noexcept nogil:
 
 
 cdef inline void settle_bounds(
-    int32_t* ranges, float* lows, float* highs, int64_t n, bint in_range, bint constants_widen,
+    int32_t* ranges, float* lows, float* highs, int64_t n, bint in_range, bint codes,
+    float divisor,
 ) noexcept nogil:
     """Bounds as the scale is made from: widened to zero where asked, zeros where nothing finite
-    was seen. The range becomes zero where the span is."""
+    was seen. The range becomes zero where the span is.
+
+    Zero points that count codes need a span that is not lost beside the distance from zero: a
+    block whose zero point would lie 2**21 steps away or more is widened to zero as well."""
     cdef int64_t i
+    cdef float furthest
     for i in range(n):
         if lows[i] > highs[i]:
             lows[i] = 0
             highs[i] = 0
-        if in_range or (constants_widen and lows[i] == highs[i]):
+        furthest = -lows[i] if -lows[i] > highs[i] else highs[i]
+        if in_range or (
+            codes and furthest * divisor >= (highs[i] - lows[i]) * <float>2097152.0
+        ):
             lows[i] = lows[i] if lows[i] < 0 else 0
             highs[i] = highs[i] if highs[i] > 0 else 0
         if 0 < ranges[i] < 0x7F800000 and lows[i] == highs[i]:
             ranges[i] = 0
 
 
-cdef inline float raw_zero(
-    float low, float high, float scale, ZeroRules* rules,
+cdef inline void raw_zeros(
+    const float* lows, const float* highs, const float* scales, int64_t n, ZeroRules* rules,
+    float* zeros,
 ) noexcept nogil:
-    """Zero point of a block as a float32, before it is rounded to its dtype."""
-    cdef float steps
+    """Zero points of blocks as float32, before they are rounded to their dtype."""
+    cdef aq_const_floats low = lows, scale = scales
+    cdef aq_floats out = zeros
+    cdef int64_t i
+    cdef float steps, first = rules.low, most = MOST_STEPS, bottom, top
     if rules.kind == BIAS:
-        return low - rules.low * scale
+        for i in range(n):
+            out[i] = low[i] - first * scale[i]
+            # zeros decode to zero under any scale: code 0 and bias 0
+            out[i] = out[i] if low[i] != 0 or highs[i] != 0 else <float>0.0
+        return
     if rules.kind == INVERSE_CODE:
-        steps = -low * inverse_of_scale(low, high, rules.divisor) + rules.low
-        if rules.whole and -MOST_STEPS < steps < MOST_STEPS:
-            return round_whole(steps, HALF_EVEN)
-        return steps
-    steps = low / scale if scale != 0 else <float>0.0
-    steps = rules.low - round_whole(clamp(steps, -MOST_STEPS, MOST_STEPS), rules.rounding)
-    if rules.in_range:
-        return clamp(steps, rules.low, rules.high)
-    return clamp(steps, 256 - MOST_STEPS, MOST_STEPS - 256)
+        for i in range(n):
+            steps = -lows[i] * inverse_of_scale(lows[i], highs[i], rules.divisor) + first
+            zeros[i] = steps
+            if rules.whole and -most < steps < most:
+                zeros[i] = round_whole(steps, HALF_EVEN)
+        return
+    bottom = first if rules.in_range else 256 - most
+    top = rules.high if rules.in_range else most - 256
+    for i in range(n):
+        steps = low[i] / scale[i]
+        steps = steps if scale[i] != 0 else <float>0.0
+        out[i] = clamp(steps, -most, most)
+    if rules.rounding == HALF_AWAY:
+        for i in range(n):
+            out[i] = <float><int32_t>(
+                out[i] + aq_float(<uint32_t>0x3EFFFFFF | (aq_bits(out[i]) & <uint32_t>0x80000000))
+            )
+    else:
+        for i in range(n):
+            zeros[i] = round_whole(zeros[i], rules.rounding)
+    for i in range(n):
+        out[i] = clamp(first - out[i], bottom, top)
 
 
 cdef inline void store_zeros(
     const float* lows, const float* highs, const float* scales, int64_t n, ZeroRules* rules,
-    uint8_t* stored,
+    float* zeros, uint8_t* stored,
 ) noexcept nogil:
-    cdef int64_t i
-    cdef float zero
+    """Zero points of blocks, by way of `zeros`, in the dtype that they are stored in."""
+    cdef aq_floats out = zeros
     cdef uint16_t* halves = <uint16_t*>stored
+    cdef int64_t i
+    cdef float largest = LARGEST_ZERO[<int>rules.dtype]
+    raw_zeros(lows, highs, scales, n, rules, zeros)
     for i in range(n):
-        # under a scale of NaN everything is NaN, and the zero point 0
-        zero = <float>0.0
-        if scales[i] == scales[i]:
-            # adding zero turns -0.0 into 0.0
-            zero = raw_zero(lows[i], highs[i], scales[i], rules) + <float>0.0
-            zero = clamp(zero, -LARGEST_ZERO[<int>rules.dtype], LARGEST_ZERO[<int>rules.dtype])
-        if rules.dtype <= ZERO_U8:
-            stored[i] = <uint8_t><int32_t>zero
-        elif rules.dtype == ZERO_I32:
-            aq_store_u32(stored + 4 * i, <uint32_t><int32_t>zero)
-        elif rules.dtype == ZERO_F32:
-            aq_store_u32(stored + 4 * i, aq_bits(zero))
-        else:
-            halves[i] = aq_narrow_f16(zero) if rules.dtype == ZERO_F16 else aq_narrow_bf16(zero)
+        # adding zero turns -0.0 into 0.0; under a scale of NaN the zero point is 0
+        out[i] = clamp(out[i] + <float>0.0, -largest, largest)
+        out[i] = out[i] if scales[i] == scales[i] else <float>0.0
+    if rules.dtype <= ZERO_U8:
+        for i in range(n):
+            stored[i] = <uint8_t><int32_t>out[i]
+    elif rules.dtype == ZERO_I32:
+        for i in range(n):
+            aq_store_u32(stored + 4 * i, <uint32_t><int32_t>out[i])
+    elif rules.dtype == ZERO_F32:
+        memcpy(stored, zeros, 4 * n)
+    else:
+        for i in range(n):
+            halves[i] = aq_narrow_f16(out[i]) if rules.dtype == ZERO_F16 else aq_narrow_bf16(out[i])
             # a negative number that rounded to zero is zero
             halves[i] = halves[i] if halves[i] != 0x8000 else 0
 
@@ -133,21 +165,67 @@ cdef inline void clear_nan_zeros(
 cdef inline void decode_zeros(
     const uint8_t* stored, int64_t n, ZeroDtype dtype, float* zeros,
 ) noexcept nogil:
+    """Stored zero points as float32."""
+    cdef aq_floats out = zeros
     cdef int64_t i
     cdef const uint16_t* halves = <const uint16_t*>stored
-    for i in range(n):
-        if dtype == ZERO_I8:
-            zeros[i] = <float><signed char>stored[i]
-        elif dtype == ZERO_U8:
-            zeros[i] = <float>stored[i]
-        elif dtype == ZERO_I32:
-            zeros[i] = <float><int32_t>aq_load_u32(stored + 4 * i)
-        elif dtype == ZERO_F32:
-            zeros[i] = aq_float(aq_load_u32(stored + 4 * i))
-        elif dtype == ZERO_F16:
-            zeros[i] = aq_widen_f16(halves[i])
-        else:
-            zeros[i] = aq_widen_bf16(halves[i])
+    if dtype == ZERO_I8:
+        for i in range(n):
+            out[i] = <float><signed char>stored[i]
+    elif dtype == ZERO_U8:
+        for i in range(n):
+            out[i] = <float>stored[i]
+    elif dtype == ZERO_I32:
+        for i in range(n):
+            out[i] = <float><int32_t>aq_load_u32(stored + 4 * i)
+    elif dtype == ZERO_F32:
+        memcpy(zeros, stored, 4 * n)
+    elif dtype == ZERO_F16:
+        for i in range(n):
+            out[i] = aq_widen_f16(halves[i])
+    else:
+        for i in range(n):
+            out[i] = aq_widen_bf16(halves[i])
+
+
+cdef inline float whole_code(float v, float low, float high, float shift) noexcept nogil:
+    """clamp(v) rounded half away from zero, as in `round_integers`, plus an integer."""
+    v = v if v < high else high
+    v = v if v > low else low
+    return <float><int32_t>(
+        v + aq_float(<uint32_t>0x3EFFFFFF | (aq_bits(v) & <uint32_t>0x80000000))
+    ) + shift
+
+
+cdef inline void divide_into_codes_16(
+    aq_const_floats x, float middle, float scale, float low, float high, float shift,
+    aq_floats codes,
+) noexcept nogil:
+    cdef int i
+    for i in range(16):
+        codes[i] = whole_code((x[i] - middle) / scale, low, high, shift)
+
+
+cdef inline void clamp_16(aq_floats x, float low, float high) noexcept nogil:
+    cdef int i
+    cdef float v
+    for i in range(16):
+        v = x[i]
+        v = v if v < high else high
+        x[i] = v if v > low else low
+
+
+cdef inline void clamp_block(float* values, int64_t n, float low, float high) noexcept nogil:
+    cdef aq_floats x = values
+    cdef int64_t i, start = 0
+    cdef float v
+    while n - start >= 16:
+        clamp_16(x + start, low, high)
+        start += 16
+    for i in range(start, n):
+        v = x[i]
+        v = v if v < high else high
+        x[i] = v if v > low else low
 
 
 cdef inline void affine_block(
@@ -158,29 +236,40 @@ cdef inline void affine_block(
     cdef aq_const_floats x = source
     cdef aq_floats out = quotients
     cdef int64_t i
-    if middle == 0:
-        for i in range(n):
-            out[i] = x[i] * factor if multiply else x[i] / factor
-    elif multiply:
-        for i in range(n):
-            out[i] = (x[i] - middle) * factor
-    else:
-        for i in range(n):
-            out[i] = (x[i] - middle) / factor
-    if addend != 0:
-        for i in range(n):
-            out[i] = out[i] + addend
+    for i in range(n):
+        out[i] = x[i] - middle
+    for i in range(n):
+        out[i] = out[i] * factor if multiply else out[i] / factor
+    for i in range(n):
+        out[i] = out[i] + addend
     clamp_block(out, n, low, high)
 
 
-cdef inline void clamp_block(float* values, int64_t n, float low, float high) noexcept nogil:
-    cdef aq_floats x = values
-    cdef int64_t i
-    cdef float v
-    for i in range(n):
-        v = x[i]
-        v = v if v < high else high
-        x[i] = v if v > low else low
+cdef inline int64_t divide_into_codes(
+    const float* source, int64_t n, int64_t block, const float* scales, const float* zeros,
+    ZeroRules* rules, float* codes,
+) noexcept nogil:
+    """Whole blocks of a multiple of sixteen elements straight into codes, as whole float32
+    numbers: the usual case of division and rounding half away. Returns how many elements."""
+    cdef int64_t i, k = 0, start = 0
+    cdef float middle, low, high, shift
+    if block % 16 or rules.kind == INVERSE_CODE:
+        return 0
+    while n - start >= block and scales[k] != 0:
+        middle = 0
+        shift = zeros[k]
+        low = rules.low - shift
+        high = rules.high - shift
+        if rules.kind == BIAS:
+            middle = zeros[k] + rules.low * scales[k]
+            shift = rules.low
+            low = 0
+            high = rules.high - rules.low
+        for i in range(start, start + block, 16):
+            divide_into_codes_16(source + i, middle, scales[k], low, high, shift, codes + i)
+        start += block
+        k += 1
+    return start
 
 
 cdef inline void affine_quotients(
@@ -192,13 +281,15 @@ cdef inline void affine_quotients(
     cdef const float* x = source
     cdef float* out = quotients
     cdef int64_t i, k = 0, taken
-    cdef float scale, inverse, low, high, middle, addend
+    cdef float scale, inverse = 0, low, high, middle, addend
     cdef bint multiply
     while n > 0:
         taken = min(block - first, n)
         scale = scales[k]
-        inverse = <float>1.0 / scale
-        multiply = (reciprocal or rules.kind == INVERSE_CODE) and inverse - inverse == 0
+        multiply = reciprocal or rules.kind == INVERSE_CODE
+        if multiply:
+            inverse = <float>1.0 / scale
+            multiply = inverse - inverse == 0
         middle = 0
         addend = 0
         low = rules.low
@@ -227,6 +318,12 @@ cdef inline void affine_quotients(
         first = 0
 
 
+cdef inline void shift_16(uint8_t* codes, uint8_t shift, uint8_t mask) noexcept nogil:
+    cdef int i
+    for i in range(16):
+        codes[i] = (codes[i] + shift) & mask
+
+
 cdef inline void shift_codes(
     uint8_t* codes, int64_t n, int64_t first, int64_t block, const float* zeros, ZeroRules* rules,
     uint8_t mask,
@@ -239,7 +336,11 @@ cdef inline void shift_codes(
     while n > 0:
         taken = min(block - first, n)
         shift = <uint8_t><int32_t>(rules.low if rules.kind == BIAS else zeros[k])
-        for i in range(taken):
+        i = 0
+        while taken - i >= 16:
+            shift_16(codes + i, shift, mask)
+            i += 16
+        for i in range(i, taken):
             codes[i] = (codes[i] + shift) & mask
         k += 1
         codes += taken

@@ -301,3 +301,32 @@ def test_case_09_saturate_makes_infinities_the_ends_of_an_affine_range(
     finite = aq.quantize(x[2:], scheme.per_block([4]))
     np.testing.assert_array_equal(q.scale, finite.scale)
     np.testing.assert_array_equal(q.codes()[2:], finite.codes())
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["q8f", "q8s", "q4f", "q4s", "q2f", "q2s", "u4", "u8"])
+@pytest.mark.parametrize("rules", [{"smallest_scale": 1e-5, "zero_block": "smallest"},
+                                   {"zero_block": "one"}])  # fmt: skip
+def test_case_01_zeros_with_a_bias_decode_to_zero_under_any_scale(
+    rules: dict[str, Any], name: str, dtype: str
+) -> None:
+    scheme = affine(name, ("bias", dtype, "range"), **rules).per_block([4])
+    q = aq.quantize(np.zeros(8, np.float32), scheme)
+    assert q.scale.all()
+    np.testing.assert_array_equal(aq.dequantize(q), 0)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [[5, 5.000001, 5, 5.0000005], [3e5, 3e5 + 1, 3e5 + 0.5, 3e5], [1e6, 1e6 + 1, 1e6, 1e6],
+     [-7e8, -7e8 + 64, -7e8, -7e8], [5, 5.1, 5.05, 5.02], [1000, 1001, 1002, 1003]],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["q8f", "q4s", "u4", "u8"])
+def test_a_narrow_range_far_from_zero_comes_back_within_one_code_step(
+    name: str, block: list[float]
+) -> None:
+    scheme = affine(name, ("code", "i32", "range"), zero_in_range=False).per_block([4])
+    x = np.float32(block)
+    q = aq.quantize(x, scheme)
+    steps = np.abs(aq.dequantize(q).astype(np.float64) - x) / q.scale.astype(np.float64)
+    assert steps.max() <= 1

@@ -157,7 +157,7 @@ def _calibrate(
     finite = [[v for v in group if math.isfinite(v)] for group in groups]
     extents = [extent_of(group, spec.calibration) for group in finite]
     if spec.zero is not None:
-        extents = [settled(extent, spec.zero) for extent in extents]
+        extents = [settled(extent, spec.zero, spec.level) for extent in extents]
     tensor: float | None = None
     if spec.two_level:
         tensor, stored = two_level_scales(extents, spec.level)

@@ -41,13 +41,20 @@ class Zero:
         return self.dtype in INTEGER_DTYPES
 
 
-def settled(block: Extent, zero: Zero) -> Extent:
+def settled(block: Extent, zero: Zero, level: Level) -> Extent:
     """Return the extent that scale and zero point are made from.
 
-    A constant block has no steps to count its zero point in, unless 0 is in its range.
+    A block that is constant, or nearly so, has no steps to count its zero point in, unless 0 is
+    in its range.
     """
-    constant = zero.is_whole and block.low == block.high
-    return block.with_zero() if zero.in_range or constant else block
+    return block.with_zero() if zero.in_range or (zero.is_whole and _far(block, level)) else block
+
+
+def _far(block: Extent, level: Level) -> bool:
+    """Return whether a zero point counted in codes would lie 2**21 steps away or more."""
+    low, high = _code_range(level)
+    furthest = multiply(max(abs(block.low), abs(block.high)), high - low)
+    return bool(furthest >= multiply(subtract(block.high, block.low), 2.0**21))
 
 
 def zero_point(block: Extent, scale: float, zero: Zero, level: Level, rounding: str) -> float:
@@ -56,6 +63,8 @@ def zero_point(block: Extent, scale: float, zero: Zero, level: Level, rounding: 
     if math.isnan(scale):
         return 0.0
     if zero.kind == "bias":
+        if block.low == block.high == 0:
+            return 0.0  # code 0 and bias 0 are 0 under any scale
         return _narrow(subtract(block.low, multiply(low, scale)), zero.dtype)
     if not zero.is_whole:
         # HQQ's codes begin at 0, where a is; others begin at a.
