@@ -26,7 +26,7 @@ from arrayq._kernels.scales cimport (
 )
 from arrayq._kernels.zeros cimport (
     CODE, NO_ZERO, ZeroDtype, ZeroKind, ZeroRules, affine_quotients, clear_nan_zeros, decode_zeros,
-    divide_into_codes, settle_bounds,
+    divide_into_codes, settle_bounds, store_whole_codes,
     shift_codes, store_zeros, zero_bytes,
 )
 
@@ -304,7 +304,12 @@ cdef void _encode(Job* job, Box* box, Scratch* scratch) noexcept nogil:
             target = &codes[0]
             if g.packed < 0:
                 target = words + column
-            encode_tile(quotients, length, codec, <uint64_t>(linear + column), target)
+            if done:
+                store_whole_codes(quotients, done, codec.mask, target)
+            encode_tile(
+                quotients + done, length - done, codec, <uint64_t>(linear + column + done),
+                target + done,
+            )
             if job.zero.kind != NO_ZERO:
                 shift_codes(
                     target + done, length - done, i, block, scratch.zeros + cell + done // block,

@@ -7,12 +7,19 @@ NaN sorts above infinity and so is never lost, and the loop vectorises.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from arrayq._kernels.bits cimport (
-    aq_bits, aq_const_floats, aq_doubles, aq_float, aq_ints, aq_longs,
+    aq_bits, aq_const_floats, aq_doubles, aq_float, aq_floats, aq_ints, aq_longs,
 )
+
+cdef extern from "tables.h" nogil:
+    int32_t aq_key(uint32_t) noexcept
+    void aq_bounds32(const float*, int32_t*, int32_t*) noexcept
+
 
 cdef enum:
     INFINITY_BITS = 0x7F800000
     MAGNITUDE_MASK = 0x7FFFFFFF
+    NEGATIVE_INFINITY_KEY = -0x7F800001
+    KEYS = 64             # blocks whose bounds are reduced before they are compared
 
 
 cdef inline int32_t largest_magnitude(const float* source, int64_t n) noexcept nogil:
@@ -162,11 +169,6 @@ cdef inline void widen_bound(
     high[0] = highest
 
 
-cdef inline int32_t ordered(uint32_t bits) noexcept nogil:
-    """An integer that sorts as the float32 with these bits does; its own inverse."""
-    return <int32_t>(bits ^ (<uint32_t>(<int32_t>bits >> 31) & <uint32_t>MAGNITUDE_MASK))
-
-
 cdef inline void widen_bounds(
     const float* x, int64_t n, int64_t first, int64_t block, float* lows, float* highs,
 ) noexcept nogil:
@@ -181,57 +183,62 @@ cdef inline void widen_bounds(
         first = 0
 
 
-cdef inline int32_t lowest_of_32(aq_const_floats x) noexcept nogil:
-    cdef int i
-    cdef int32_t key, lowest = 0x7FFFFFFF
-    for i in range(32):
-        key = ordered(aq_bits(x[i]))
-        lowest = key if key < lowest else lowest
-    return lowest
-
-
-cdef inline int32_t highest_of_32(aq_const_floats x) noexcept nogil:
-    cdef int i
-    cdef int32_t key, highest = -0x7FFFFFFF
-    for i in range(32):
-        key = ordered(aq_bits(x[i]))
-        highest = key if key > highest else highest
-    return highest
-
-
 cdef inline void widen_all(
     const float* x, int64_t n, int64_t first, int64_t block, int32_t* ranges, float* lows,
     float* highs,
 ) noexcept nogil:
     """Ranges and bounds of blocks at once: keys that sort as the floats do show NaN and
     infinities at their ends, and the larger magnitude of the bounds is the range."""
-    cdef int64_t k = 0, i
-    cdef int32_t key, low, high, magnitude
-    if first == 0 and block % 32 == 0:
-        while n >= block:
-            low = ordered(aq_bits(lows[k]))
-            high = ordered(aq_bits(highs[k]))
-            low = low if low < MAGNITUDE_MASK else MAGNITUDE_MASK
-            for i in range(0, block, 32):
-                key = lowest_of_32(x + i)
-                low = key if key < low else low
-                key = highest_of_32(x + i)
-                high = key if key > high else high
-            if ordered(<uint32_t>0xFF800000) < low and high < INFINITY_BITS:
-                lows[k] = aq_float(<uint32_t>ordered(<uint32_t>low))
-                highs[k] = aq_float(<uint32_t>ordered(<uint32_t>high))
-                magnitude = <int32_t>(aq_bits(lows[k]) & MAGNITUDE_MASK)
-                ranges[k] = magnitude if magnitude > ranges[k] else ranges[k]
-                magnitude = <int32_t>(aq_bits(highs[k]) & MAGNITUDE_MASK)
-                ranges[k] = magnitude if magnitude > ranges[k] else ranges[k]
-            else:
-                widen_ranges(x, block, 0, block, ranges + k)
-                widen_bounds(x, block, 0, block, lows + k, highs + k)
-            k += 1
-            x += block
-            n -= block
-    widen_ranges(x, n, first, block, ranges + k)
-    widen_bounds(x, n, first, block, lows + k, highs + k)
+    cdef int32_t low_keys[KEYS]
+    cdef int32_t high_keys[KEYS]
+    cdef int32_t low, high, lowest, highest
+    cdef int64_t k, i, count
+    cdef bint finite
+    while first == 0 and block % 32 == 0 and n >= block:
+        count = min(n // block, <int64_t>KEYS)
+        finite = True
+        for k in range(count):
+            aq_bounds32(x + k * block, &low, &high)
+            for i in range(32, block, 32):
+                aq_bounds32(x + k * block + i, &lowest, &highest)
+                low = lowest if lowest < low else low
+                high = highest if highest > high else high
+            low_keys[k] = low
+            high_keys[k] = high
+        for k in range(count):
+            finite &= (low_keys[k] > NEGATIVE_INFINITY_KEY) & (high_keys[k] < INFINITY_BITS)
+        if finite:
+            widen_by_keys(low_keys, high_keys, count, ranges, lows, highs)
+        else:
+            widen_ranges(x, count * block, 0, block, ranges)
+            widen_bounds(x, count * block, 0, block, lows, highs)
+        x += count * block
+        n -= count * block
+        ranges += count
+        lows += count
+        highs += count
+    widen_ranges(x, n, first, block, ranges)
+    widen_bounds(x, n, first, block, lows, highs)
+
+
+cdef inline void widen_by_keys(
+    const int32_t* low_keys, const int32_t* high_keys, int64_t n, int32_t* ranges, float* lows,
+    float* highs,
+) noexcept nogil:
+    cdef aq_ints out = ranges
+    cdef aq_floats lowest = lows, highest = highs
+    cdef int64_t k
+    cdef int32_t low, high, magnitude
+    for k in range(n):
+        low = aq_key(aq_bits(lowest[k]))
+        low = low_keys[k] if low_keys[k] < low else low
+        lowest[k] = aq_float(<uint32_t>aq_key(<uint32_t>low))
+        high = aq_key(aq_bits(highest[k]))
+        high = high_keys[k] if high_keys[k] > high else high
+        highest[k] = aq_float(<uint32_t>aq_key(<uint32_t>high))
+        magnitude = aq_key(<uint32_t>low) & MAGNITUDE_MASK
+        magnitude = magnitude if magnitude > high else high
+        out[k] = magnitude if magnitude > out[k] else out[k]
 
 
 cdef inline void find_extremes(

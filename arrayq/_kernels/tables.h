@@ -1,6 +1,7 @@
-/* Sixteen-entry tables, the two loops that compilers do not find by themselves:
-   looking up the value of a code, and finding the code of a value among sorted edges.
-   The plain forms below define what the vector forms must give, bit for bit. */
+/* The loops that compilers do not find by themselves: looking up the value of a code in a table of
+   sixteen, finding the code of a value among sorted edges, and reducing a block to its smallest
+   and largest element at once. The plain forms define what the vector forms must give, bit for
+   bit. */
 #ifndef ARRAYQ_TABLES_H
 #define ARRAYQ_TABLES_H
 #include "bits.h"
@@ -73,5 +74,43 @@ static void aq_search16(aq_const_floats values, aq_const_floats edges, aq_bytes 
         for (int k = 0; k < 15; k++) c += values[i] > edges[k];
         codes[i] = (uint8_t)c;
     }
+}
+
+/* An integer that sorts as the float32 with these bits does; its own inverse. */
+static inline int32_t aq_key(uint32_t bits) {
+    return (int32_t)(bits ^ ((uint32_t)((int32_t)bits >> 31) & 0x7fffffffu));
+}
+
+#if defined(__AVX2__)
+static inline __m256i aq_keys8(const float *x) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)x);
+    __m256i flip = _mm256_and_si256(_mm256_srai_epi32(bits, 31), _mm256_set1_epi32(0x7fffffff));
+    return _mm256_xor_si256(bits, flip);
+}
+#endif
+
+/* Keys of the smallest and largest of 32 elements. The smallest is reduced as the largest of the
+   complements, so that both share the steps across lanes. */
+static inline void aq_bounds32(const float *x, int32_t *lowest, int32_t *highest) {
+#if defined(__AVX2__)
+    __m256i a = aq_keys8(x), b = aq_keys8(x + 8), c = aq_keys8(x + 16), d = aq_keys8(x + 24);
+    __m256i high = _mm256_max_epi32(_mm256_max_epi32(a, b), _mm256_max_epi32(c, d));
+    __m256i low = _mm256_min_epi32(_mm256_min_epi32(a, b), _mm256_min_epi32(c, d));
+    low = _mm256_xor_si256(low, _mm256_set1_epi32(-1));
+    __m256i pairs = _mm256_max_epi32(_mm256_unpacklo_epi32(high, low), _mm256_unpackhi_epi32(high, low));
+    __m128i half = _mm_max_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+    *highest = _mm_cvtsi128_si32(half);
+    *lowest = ~_mm_extract_epi32(half, 1);
+#else
+    int32_t low = 0x7fffffff, high = -0x7fffffff - 1;
+    for (int i = 0; i < 32; i++) {
+        int32_t key = aq_key(aq_bits(x[i]));
+        low = key < low ? key : low;
+        high = key > high ? key : high;
+    }
+    *lowest = low;
+    *highest = high;
+#endif
 }
 #endif

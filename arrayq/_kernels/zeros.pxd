@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from arrayq._kernels.bits cimport (
-    aq_bits, aq_const_floats, aq_floats, aq_float, aq_load_u32, aq_narrow_bf16, aq_narrow_f16, aq_store_u32, aq_widen_bf16,
+    aq_bits, aq_bytes, aq_const_floats, aq_floats, aq_float, aq_load_u32, aq_narrow_bf16, aq_narrow_f16, aq_store_u32, aq_widen_bf16,
     aq_widen_f16,
 )
 from arrayq._kernels.rounding cimport HALF_AWAY, HALF_EVEN, Rounding, round_whole
@@ -270,6 +270,17 @@ cdef inline int64_t divide_into_codes(
         start += block
         k += 1
     return start
+
+
+cdef inline void store_whole_codes(
+    const float* whole, int64_t n, uint8_t mask, uint8_t* codes,
+) noexcept nogil:
+    """Codes that `divide_into_codes` made, into bytes."""
+    cdef aq_const_floats x = whole
+    cdef aq_bytes out = codes
+    cdef int64_t i
+    for i in range(n):
+        out[i] = <uint8_t>(<int32_t>x[i] & mask)
 
 
 cdef inline void affine_quotients(
