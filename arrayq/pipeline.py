@@ -108,11 +108,7 @@ def quantize(
     >>> q.codes()
     array([-127,  -91,  -54,  -18,   18,   54,   91,  127], dtype=int8)
     """
-    if isinstance(x, QuantizedArray):
-        raise ArrayTypeError(
-            "x requires an array of floats, got a QuantizedArray: its codes are not values; "
-            "use requantize(scheme) for another scheme, .dequantize() for the values"
-        )
+    _refuse_quantized(x)
     threads = resolve_threads(threads)
     policy = _policy(nonfinite)
     array, layout = _planned(x, scheme, "quantize", qparams)
@@ -219,6 +215,7 @@ def calibrate(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, NonFiniteError
         As :func:`quantize` does.
     """
+    _refuse_quantized(x)
     threads = resolve_threads(threads)
     policy = _policy(nonfinite)
     array, layout = _planned(x, scheme, "calibrate", None)
@@ -258,6 +255,14 @@ def fake_quantize(
     """
     q = quantize(x, scheme, qparams=qparams, method=method, nonfinite=nonfinite, threads=threads)
     return dequantize(q, dtype=np.asarray(x).dtype.newbyteorder("="), threads=threads)
+
+
+def _refuse_quantized(x: object) -> None:
+    if isinstance(x, QuantizedArray):
+        raise ArrayTypeError(
+            "x requires an array of floats, got a QuantizedArray: its codes are not values; "
+            "use requantize(scheme) for another scheme, .dequantize() for the values"
+        )
 
 
 def _planned(

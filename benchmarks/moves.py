@@ -3,7 +3,7 @@
 Machines are shared and noisy, so only ratios taken in the same rounds mean anything: every round
 times the two copies and then the move. *copy* is ``data.copy()`` of the packed bytes of the
 result; *same move* is what NumPy takes to move those bytes the same way, for instance
-``numpy.ascontiguousarray(data.T)``. Figures are ratios of medians (in brackets: of minimums);
+``data.T.copy(order="C")``. Figures are ratios of medians (in brackets: of minimums);
 lower is faster.
 
     python benchmarks/moves.py [--rows 4096] [--columns 4096] [--rounds 15]

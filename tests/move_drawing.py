@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -212,6 +213,12 @@ def gathers(draw: st.DrawFn, q: aq.QuantizedArray) -> Move:
             continue
         always &= along_which_arrays_go(q, axis)
         axis += 1
+    if draw(st.booleans()):
+        # it stands for no axes, and still keeps arrays on its two sides apart
+        advanced = [isinstance(one, np.ndarray | int) for one in index]
+        between = [i for i, pair in enumerate(pairwise(advanced), 1) if all(pair)]
+        places = st.sampled_from(between) if between else st.integers(0, len(index))
+        index.insert(draw(places), Ellipsis)
     to = tuple(index)
     return both(f"[{to}]", always, lambda a: a[to])
 

@@ -14,8 +14,6 @@ typedef uint8_t *__restrict__ aq_bytes;
 typedef const uint8_t *__restrict__ aq_const_bytes;
 typedef int32_t *__restrict__ aq_ints;
 typedef const int32_t *__restrict__ aq_const_ints;
-typedef double *__restrict__ aq_doubles;
-typedef int64_t *__restrict__ aq_longs;
 typedef uint16_t __attribute__((may_alias)) aq_aliased16;
 typedef const aq_aliased16 *__restrict__ aq_const_pairs;
 

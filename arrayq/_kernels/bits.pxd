@@ -10,8 +10,6 @@ cdef extern from "bits.h" nogil:
     ctypedef const uint8_t* aq_const_bytes
     ctypedef int32_t* aq_ints
     ctypedef const int32_t* aq_const_ints
-    ctypedef double* aq_doubles
-    ctypedef int64_t* aq_longs
     ctypedef uint16_t aq_aliased16
     ctypedef const aq_aliased16* aq_const_pairs
 

@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from arrayq._kernels.bits cimport aq_bits, aq_bytes, aq_const_floats, aq_float, aq_floats
 from arrayq._kernels.rounding cimport (
-    HALF_AWAY, HALF_EVEN, Rounding, round_integers, round_magnitude,
+    HALF_EVEN, Rounding, round_integers, round_magnitude,
 )
 
 # Kinds of element formats, numbered as in arrayq._kernels.codecs.

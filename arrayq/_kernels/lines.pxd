@@ -5,11 +5,10 @@ A *line* runs along the innermost axis of the collapsed array (``arrayq.layout.c
 boxes can be worked on in any order and by any thread.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t
-from libc.string cimport memset
+from libc.stdint cimport int64_t
 
 from arrayq._kernels.bits cimport (
-    aq_bytes, aq_const_floats, aq_floats, aq_load_f32, aq_load_f32_swapped, aq_load_f64,
+    aq_const_floats, aq_floats, aq_load_f32, aq_load_f32_swapped, aq_load_f64,
     aq_load_f64_swapped, aq_load_u16, aq_load_u16_swapped, aq_narrow_bf16, aq_narrow_f16,
     aq_prefetch, aq_store_f32, aq_store_f64, aq_store_u16, aq_widen_bf16, aq_widen_f16,
 )

@@ -7,7 +7,7 @@ NaN sorts above infinity and so is never lost, and the loop vectorises.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from arrayq._kernels.bits cimport (
-    aq_bits, aq_const_floats, aq_doubles, aq_float, aq_floats, aq_ints, aq_longs,
+    aq_bits, aq_const_floats, aq_float, aq_floats, aq_ints,
 )
 
 cdef extern from "tables.h" nogil:

@@ -7,11 +7,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from arrayq._kernels.bits cimport (
-    aq_bits, aq_const_floats, aq_float, aq_floats, aq_ints, aq_const_ints, aq_narrow_f16,
+    aq_bits, aq_const_floats, aq_float, aq_floats, aq_const_ints, aq_narrow_f16,
     aq_widen_bf16, aq_widen_f16, aq_bytes,
 )
 
-# Scale dtypes, numbered as in arrayq._paths.host.SCALE_KINDS.
+# Scale dtypes, numbered as in arrayq._paths.scale_rules.SCALE_KINDS.
 cdef enum ScaleKind:
     SCALE_F32 = 0
     SCALE_F16 = 1

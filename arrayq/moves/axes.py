@@ -160,7 +160,8 @@ def flip(q: QuantizedArray, axis: int | Sequence[int] | None = None) -> Quantize
     """Reverse the elements along axes; always exact.
 
     Scales turn with their blocks. What was the end of the last block is now the start of the
-    first: ``block_offset`` becomes ``-(block_offset + length) % block``.
+    first: ``block_offset`` becomes ``-(block_offset + length) % block``. Where a block starts with
+    the axis and covers all of it, the offset stays 0: there is no other block to tell it from.
 
     Parameters
     ----------
@@ -185,6 +186,8 @@ def flip(q: QuantizedArray, axis: int | Sequence[int] | None = None) -> Quantize
     >>> q = aq.quantize(np.arange(6, dtype=np.float32), "int8/4")
     >>> aq.flip(q).block_offset
     (2,)
+    >>> aq.flip(q[:3]).block_offset
+    ()
     """
     parts = parts_of(q, "flip")
     turned = range(q.ndim) if axis is None else normalize_axis_tuple(axis, q.ndim)

@@ -160,7 +160,7 @@ def reshaped(axes: Sequence[AxisBlocks], shape: Sequence[int]) -> tuple[AxisBloc
 
     Axes of length 1 hold nothing together and are left out first and put back last.
     """
-    long_axes = [axis for axis in axes if axis.length != 1]
+    long_axes = [_by_element(axis) for axis in axes if axis.length != 1]
     long_shape = [length for length in shape if length != 1]
     found: list[AxisBlocks] = []
     for group, lengths in _groups(long_axes, long_shape):
@@ -172,6 +172,11 @@ def reshaped(axes: Sequence[AxisBlocks], shape: Sequence[int]) -> tuple[AxisBloc
         found += blocks
     remaining = iter(found)
     return tuple(AxisBlocks(1, 1) if length == 1 else next(remaining) for length in shape)
+
+
+def _by_element(axis: AxisBlocks) -> AxisBlocks:
+    """An axis on which no two elements share a block has, for all that matters, extent 1."""
+    return AxisBlocks(axis.length, 1) if axis.cells == axis.length else axis
 
 
 def _groups(
@@ -278,7 +283,11 @@ def joined(parts: Sequence[AxisBlocks], shares: Callable[[int], bool]) -> AxisBl
         return AxisBlocks(total, SPAN)
     # Parts of one block each fit blocks of several extents; those they came with come first.
     declared = dict.fromkeys(part.extent for part in parts if part.extent != SPAN)
-    for extent in (*declared, max(part.length for part in parts)):
+    longest = max(part.length for part in parts)
+    # A run of parts of the same scales may be one block as well.
+    seams = [0, *(i for i in range(1, len(parts)) if not shares(i)), len(parts)]
+    runs = {sum(part.length for part in parts[i:j]) for i, j in pairwise(seams)}
+    for extent in dict.fromkeys((*declared, longest, *sorted(runs))):
         found = _placed(total, extent, -starts[parted] % extent)
         if _if_they_fit(parts, starts, found, shares):
             return found

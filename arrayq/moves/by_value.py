@@ -6,8 +6,10 @@ Codes of different blocks cannot be compared: code 127 of a small block stands f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import operator
+from collections.abc import Callable, Sequence
+from numbers import Number
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -200,7 +202,7 @@ def equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
 
     Parameters
     ----------
-    q, other : QuantizedArray, array or number
+    q, other : QuantizedArray, array, sequence or number
         What to compare, one of them at least a QuantizedArray; the two are broadcast.
 
     Returns
@@ -212,8 +214,10 @@ def equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
     ------
     ValueError
         The shapes cannot be broadcast, in NumPy's words.
+    TypeError
+        One of them is neither an array nor numbers.
     """
-    return _compared(np.equal, q, other, "equal")
+    return _compared(operator.eq, q, other, "equal")
 
 
 def not_equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
@@ -231,10 +235,10 @@ def not_equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         As `equal` does.
     """
-    return _compared(np.not_equal, q, other, "not_equal")
+    return _compared(operator.ne, q, other, "not_equal")
 
 
 def _compared(
@@ -245,7 +249,25 @@ def _compared(
 
     if not isinstance(other, QuantizedArray):
         parts_of(q, operation)
+    for operand in (q, other):
+        if not is_for_numpy(operand):
+            cannot_compare(operand)
     return np.asarray(combined(comparison, q, other))
+
+
+def is_for_numpy(operand: object) -> bool:
+    """Whether NumPy knows what an operand means: a number, array, sequence, text or None."""
+    if operand is None or isinstance(operand, Number | Sequence):
+        return True
+    return hasattr(type(operand), "__array__")
+
+
+def cannot_compare(other: object) -> NoReturn:
+    """Raise TypeError for what is no number and no array."""
+    raise TypeError(
+        "comparison with a QuantizedArray requires numbers, sequences of them or arrays, got "
+        f"{type(other).__name__}"
+    )
 
 
 def combined(operation: Callable[..., Any], *operands: Any) -> Any:

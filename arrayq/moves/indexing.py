@@ -31,8 +31,16 @@ _FULL = slice(None)
 
 def getitem(q: QuantizedArray, index: Any) -> QuantizedArray:
     """Return ``q[index]``; `QuantizedArray.__getitem__` documents it."""
+    from arrayq.array import QuantizedArray
+
     parts = parts_of(q, "indexing")
-    return _indexed(parts, index if isinstance(index, tuple) else (index,)).close()
+    if any(isinstance(entry, QuantizedArray) for entry in _listed(index)):
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
+    return _indexed(parts, _listed(index)).close()
+
+
+def _listed(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
 
 
 def _indexed(parts: Parts, index: tuple[Any, ...]) -> Parts:
@@ -71,21 +79,25 @@ class _Entry:
     @property
     def axes(self) -> int:
         """How many axes it applies to."""
-        if self.index is None:
+        if self.index is None or self.index is Ellipsis:
             return 0
         is_mask = isinstance(self.index, np.ndarray) and self.index.dtype == np.bool_
         return self.index.ndim if is_mask else 1
 
 
 def _entries(index: tuple[Any, ...], ndim: int) -> list[_Entry]:
-    """Every entry with its axis; an Ellipsis, given or at the end, becomes full slices."""
+    """Every entry with its axis; an Ellipsis, given or at the end, becomes full slices.
+
+    One that stands for no axes stays: it keeps the arrays on its two sides apart.
+    """
     named = sum(_Entry(entry, 0).axes for entry in index if entry is not Ellipsis)
     if not any(entry is Ellipsis for entry in index):
         index = (*index, Ellipsis)
     entries: list[_Entry] = []
     axis = 0
     for given in index:
-        for one in [_FULL] * (ndim - named) if given is Ellipsis else [given]:
+        expands = given is Ellipsis and named < ndim
+        for one in [_FULL] * (ndim - named) if expands else [given]:
             entries.append(_Entry(one, axis))
             axis += entries[-1].axes
     return entries
@@ -123,6 +135,8 @@ def _reduced(parts: Parts, entries: list[_Entry]) -> Parts:
     data = parts.data
     unpacked = False
     for entry in entries:
+        if entry.index is Ellipsis:
+            continue
         if entry.index is None:
             axes.append(new_axis)
             to_data.append(None)
@@ -252,8 +266,8 @@ def _grid_key(parts: Parts, entries: list[_Entry], shape: tuple[int, ...]) -> tu
     for entry in entries:
         if isinstance(entry.index, slice):
             key.append(_FULL)
-        elif entry.index is None:
-            key.append(None)
+        elif entry.index is None or entry.index is Ellipsis:
+            key.append(entry.index)
         elif isinstance(entry.index, int):
             blocks = parts.axes[entry.axis]
             key.append(blocks.cell(entry.index % blocks.length))

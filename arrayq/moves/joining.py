@@ -323,7 +323,7 @@ def roll(
     """
     parts = parts_of(q, "roll")
     if axis is None:
-        return reshape(roll(reshape(q, (-1,)), shift, 0), q.shape)
+        return _rolled_flat(q, parts, shift)
     places = normalize_axis_tuple(axis, q.ndim, allow_duplicate=True)
     pairs = np.broadcast(shift, places)  # NumPy's words where the two do not match
     if pairs.ndim > 1:
@@ -338,6 +338,17 @@ def roll(
             ends = range(length - by, length), range(length - by)
             parts = join([sliced(parts, place, end, "roll") for end in ends], place, "roll")
     return parts.close()
+
+
+def _rolled_flat(q: QuantizedArray, parts: Parts, shift: int | Sequence[int]) -> QuantizedArray:
+    """Roll along the flattened array; all the way round is no move and needs no reshape."""
+    shifts = np.atleast_1d(shift)
+    if shifts.ndim > 1:
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+    by = sum(int(one) for one in shifts)
+    if not q.size or by % q.size == 0:
+        return parts.close()
+    return reshape(roll(reshape(q, (-1,)), by, 0), q.shape)
 
 
 def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
@@ -362,11 +373,13 @@ def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
     ------
     LayoutError
         A seam would cut a block.
-    ValueError
-        A number of copies is negative.
+    ValueError, TypeError
+        A number of copies is negative, or no integer.
     """
-    counts = tuple(map(int, np.atleast_1d(np.asarray(repetitions, np.intp))))
     parts = parts_of(q, "tile")
+    # NumPy's check, on an array without elements: counts are integers.
+    np.tile(np.empty((0,) * max(1, q.ndim), np.bool_), repetitions)
+    counts = tuple(map(int, np.atleast_1d(np.asarray(repetitions, np.intp))))
     if any(count < 0 for count in counts):
         raise ValueError("negative dimensions are not allowed")
     added = max(0, len(counts) - q.ndim)
@@ -454,19 +467,21 @@ def split(
 
     Raises
     ------
-    ValueError, IndexError
-        The parts would not be equal or the axis does not exist, in NumPy's words.
+    ValueError, IndexError, TypeError
+        The parts would not be equal, the axis does not exist, or a position is no integer, in
+        NumPy's words.
     """
     parts = parts_of(q, "split")
     place = normalize_axis_index(axis, q.ndim)
     line = range(q.shape[place])
-    if isinstance(indices_or_sections, int | np.integer):
-        np.split(probe((len(line),)), int(indices_or_sections))
-        length = len(line) // int(indices_or_sections)
-        picks = [line[k * length : (k + 1) * length] for k in range(int(indices_or_sections))]
+    given: Any = indices_or_sections
+    if np.ndim(given):
+        # The slices of a range take what those of an array take, in the same words.
+        picks = [line[start:stop] for start, stop in pairwise([0, *given, len(line)])]
     else:
-        cuts = [0, *map(int, indices_or_sections), len(line)]
-        picks = [line[start:stop] for start, stop in pairwise(cuts)]
+        sections = len(np.split(probe((len(line),)), given))
+        length = len(line) // sections
+        picks = [line[k * length : (k + 1) * length] for k in range(sections)]
     return [sliced(parts, place, pick, "split").close() for pick in picks]
 
 

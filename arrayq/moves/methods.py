@@ -34,11 +34,16 @@ def _reflected(function: Callable[..., Any], symbol: str) -> Callable[[Any, obje
 
 
 def _by_value(function: Callable[..., Any], left: object, right: object, other: object) -> Any:
-    from arrayq.moves.by_value import combined
+    from arrayq.moves.by_value import cannot_compare, combined, is_for_numpy
 
-    if not isinstance(other, MoveMethods | np.ndarray | np.generic | int | float):
+    if is_for_numpy(other):
+        return combined(function, left, right)
+    if function not in (operator.eq, operator.ne):
         return NotImplemented
-    return combined(function, left, right)
+    # Python would answer by identity; only the other side may still know better.
+    reflected = type(other).__eq__ if function is operator.eq else type(other).__ne__
+    answer = reflected(other, left)
+    return cannot_compare(other) if answer is NotImplemented else answer
 
 
 class MoveMethods:
@@ -122,6 +127,14 @@ class MoveMethods:
 
         return reshape(self._array, _one_or_many(shape))
 
+    def ravel(self) -> QuantizedArray:
+        """Return the array with one axis, in C order; see :func:`arrayq.reshape`."""
+        return self.reshape(-1)
+
+    def flatten(self) -> QuantizedArray:
+        """Return the array with one axis, in C order, in memory of its own."""
+        return self.reshape(-1).copy()
+
     def transpose(self, *axes: int | Sequence[int] | None) -> QuantizedArray:
         """Return the array with its axes reordered; see :func:`arrayq.permute_dims`."""
         from arrayq.moves.axes import permute_dims
@@ -184,6 +197,22 @@ class MoveMethods:
         from arrayq.moves.by_value import min
 
         return min(self._array, axis, keepdims=keepdims)
+
+    def sort(
+        self, axis: int = -1, *, descending: bool = False, stable: bool = True
+    ) -> npt.NDArray[np.float32]:
+        """Return the values in order, and leave the array as it is; see :func:`arrayq.sort`."""
+        from arrayq.moves.by_value import sort
+
+        return sort(self._array, axis, descending=descending, stable=stable)
+
+    def argsort(
+        self, axis: int = -1, *, descending: bool = False, stable: bool = True
+    ) -> npt.NDArray[np.intp]:
+        """Return the positions that put the values in order; see :func:`arrayq.argsort`."""
+        from arrayq.moves.by_value import argsort
+
+        return argsort(self._array, axis, descending=descending, stable=stable)
 
     def __neg__(self) -> Any:
         """Return the values with their signs changed."""

@@ -3,12 +3,15 @@
 An element is multiplied with ``f32(block scale * tensor scale)``. A part with tensor scale g can
 take another one, G, exactly where every block scale s has a partner S in the block dtype with
 ``f32(S * G) == f32(s * g)``. Otherwise block scales have to be rounded, which is done on request
-only and comes with a report of the error.
+only and comes with a report of the error. Parts whose elements are all zero, or that have none,
+can take any tensor scale, and have no say in which one it is. G need not be one of the given
+tensor scales.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +38,8 @@ class RescaleReport(NamedTuple):
     blocks : int
         Blocks of all parts together.
     rounded_blocks : int
-        Blocks whose effective scale changed; 0 means that the join is exact.
+        Blocks whose effective scale changed, but for those of parts of zeros alone; 0 means that
+        the join is exact.
     max_scale_error : float
         Largest relative change of an effective scale.
     max_error : float
@@ -95,11 +99,16 @@ def with_one_tensor_scale(
         return parts, _report(parts, parts) if rescale else None
     if len({scale.tobytes() for scale in given}) == 1:
         return parts, _report(parts, parts) if rescale else None
-    candidates = sorted({float(scale) for scale in given}, reverse=True)
-    for candidate in candidates:
+    heard = [_has_a_say(one) for one in parts]
+    asked = [one.tensor_scale for one, has_say in zip(parts, heard, strict=True) if has_say]
+    scales = [scale for scale in asked if scale is not None] or given
+    candidates = sorted({float(scale) for scale in scales}, key=abs, reverse=True)
+    heard_parts = [one for one, has_say in zip(parts, heard, strict=True) if has_say]
+    for candidate in itertools.chain(candidates, _derived(heard_parts)):
         exact = [_rescaled(one, np.float32(candidate)) for one in parts]
-        if all(_same_scales(one, was) for one, was in zip(exact, parts, strict=True)):
-            return exact, _report(exact, parts) if rescale else None
+        pairs = zip(exact, parts, heard, strict=True)
+        if all(_same_scales(one, was) for one, was, has_say in pairs if has_say):
+            return exact, _report(exact, parts, heard) if rescale else None
     if not rescale:
         cannot_move(
             operation,
@@ -110,7 +119,43 @@ def with_one_tensor_scale(
         )  # fmt: skip
     # Under the largest one no block scale can exceed its dtype.
     rounded = [_rescaled(one, np.float32(candidates[0])) for one in parts]
-    return rounded, _report(rounded, parts)
+    return rounded, _report(rounded, parts, heard)
+
+
+def _derived(parts: Sequence[Parts]) -> Iterator[float]:
+    """Yield tensor scales, other than those given, under which every block scale may be exact.
+
+    One that is must turn some scale of the block dtype into the largest product of all; of those
+    the largest scales leave the smaller products the most room, so one binade of them and what
+    lies above its gaps will do.
+    """
+    if not parts:
+        return
+    dtype = parts[0].scheme.scale_dtype
+    products = np.unique(np.abs(np.concatenate([_effective(one).ravel() for one in parts])))
+    products = products[np.isfinite(products) & (products > 0)]
+    if not products.size:
+        return
+    codes = np.arange(dtype.format.max_code + 1, dtype=dtype.stored_dtype)
+    top = bits_to_scale(codes, dtype)
+    top = top[top > dtype.format.qmax / 4].astype(np.float64)
+    with np.errstate(all="ignore"):
+        nearest = (products[-1] / top).astype(np.float32)
+        tried = np.concatenate([nearest, np.nextafter(nearest, 0), np.nextafter(nearest, np.inf)])
+        # most fail on a few products, which are quicker to try than all
+        few = products[np.linspace(0, products.size - 1, min(products.size, 64)).astype(int)]
+        scales = _nearest(few.astype(np.float64) / tried.astype(np.float64)[:, None], dtype)
+        kept = (scales * tried[:, None] == few).all(axis=1)
+    yield from (float(scale) for scale in tried[kept & (tried > 0) & np.isfinite(tried)])
+
+
+def _has_a_say(parts: Parts) -> bool:
+    """Whether some element is not zero, so that it matters what scales are relative to."""
+    if 0 in parts.shape or not _effective(parts).any():
+        return False
+    q = parts.close()
+    # Mostly the first element tells, and the rest need not be decoded.
+    return bool(q[(0,) * q.ndim].dequantize().any() or q.dequantize().any())
 
 
 def _scales(parts: Parts) -> npt.NDArray[np.float32]:
@@ -130,7 +175,7 @@ def _rescaled(parts: Parts, tensor_scale: np.float32) -> Parts:
     wanted = _scales(parts).astype(np.float64) * np.float64(parts.tensor_scale)
     with np.errstate(all="ignore"):
         raw = wanted / np.float64(tensor_scale)
-    nearest = _nearest(np.where(wanted == 0, 0.0, raw), dtype)
+    nearest = _nearest(np.where(wanted == 0, wanted, raw), dtype)
     return replace(
         parts,
         tensor_scale=np.asarray(tensor_scale),
@@ -139,15 +184,15 @@ def _rescaled(parts: Parts, tensor_scale: np.float32) -> Parts:
 
 
 def _nearest(scales: npt.NDArray[np.float64], dtype: ScaleDtype) -> npt.NDArray[np.float32]:
-    """Nearest numbers of a dtype, ties to even; none that was not zero becomes zero."""
+    """Nearest numbers of a dtype, ties to even; signs stay, and only zeros become zero."""
     row = dtype.format
     exponent = np.frexp(np.where(np.isfinite(scales), scales, 1))[1]
     exponent = np.maximum(exponent, int(np.frexp(row.smallest_normal)[1]))
     spacing = np.ldexp(1.0, exponent - 1 - row.mantissa_bits)
     smallest = np.ldexp(row.smallest_normal, -row.mantissa_bits)
-    rounded = np.where(scales > 0, np.maximum(np.round(scales / spacing) * spacing, smallest), 0)
-    clipped = np.minimum(rounded, row.qmax)
-    return np.where(np.isnan(scales), np.nan, clipped).astype(np.float32)
+    magnitudes = np.maximum(np.round(np.abs(scales) / spacing) * spacing, smallest)
+    nearest = np.where(scales == 0, 0.0, np.minimum(magnitudes, row.qmax))
+    return np.where(np.isnan(scales), np.nan, np.copysign(nearest, scales)).astype(np.float32)
 
 
 def _same_scales(one: Parts, was: Parts) -> bool:
@@ -157,15 +202,19 @@ def _same_scales(one: Parts, was: Parts) -> bool:
     return bool(((now == before) | (np.isnan(now) & np.isnan(before))).all())
 
 
-def _report(now: Sequence[Parts], before: Sequence[Parts]) -> RescaleReport:
+def _report(
+    now: Sequence[Parts], before: Sequence[Parts], heard: Sequence[bool] | None = None
+) -> RescaleReport:
     """Compare parts with what they were: their effective scales, and their elements."""
     tensor_scale = now[0].tensor_scale
     blocks = rounded = 0
     scale_error = error = 0.0
-    for one, was in zip(now, before, strict=True):
+    for one, was, has_say in zip(now, before, heard or [True] * len(now), strict=True):
         new, old = _effective(one), _effective(was)
-        changed = (new != old) & ~(np.isnan(new) & np.isnan(old))
         blocks += new.size
+        if not has_say:
+            continue
+        changed = (new != old) & ~(np.isnan(new) & np.isnan(old))
         rounded += int(np.count_nonzero(changed))
         if changed.any():
             scale_error = max(scale_error, _largest_ratio(new[changed], old[changed]))

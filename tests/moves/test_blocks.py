@@ -101,7 +101,7 @@ def test_a_cut_axis_keeps_elements_together_and_apart(axis: AxisBlocks, row: int
         return
     halves = split(axis, row)
     if halves is None:
-        assert axis.extent % row
+        assert axis.extent % row or axis.offset % row
         assert row % axis.extent or axis.offset
         return
     outer, inner = halves
@@ -117,6 +117,13 @@ def test_reshaping_there_and_back_gives_the_same_blocks() -> None:
     back = reshaped(there, (4, 6))
     assert back is not None
     assert [axis.partition for axis in back] == [axis.partition for axis in axes]
+
+
+def test_cells_of_one_element_each_are_merged_as_blocks_of_extent_1() -> None:
+    assert reshaped((AxisBlocks(2, 4, 3), AxisBlocks(8, 4)), (16,)) == (AxisBlocks(16, 4),)
+    assert reshaped((AxisBlocks(2, 4, 3), AxisBlocks(8, 4)), (4, 4)) == (
+        AxisBlocks(4, 1), AxisBlocks(4, 4),
+    )  # fmt: skip
 
 
 def test_lengths_without_a_common_cut_are_merged_first() -> None:

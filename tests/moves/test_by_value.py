@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import operator
+from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -48,6 +51,8 @@ def test_sorting_is_by_value_and_gives_floats(spelling: str, axis: int, descendi
     np.testing.assert_array_equal(got, np.flip(expected, axis) if descending else expected)
     order = aq.argsort(q, axis=axis, descending=descending)
     np.testing.assert_array_equal(np.take_along_axis(values, order, axis), got)
+    np.testing.assert_array_equal(q.sort(axis, descending=descending), got)
+    np.testing.assert_array_equal(q.argsort(axis, descending=descending), order)
 
 
 def test_a_stable_order_keeps_equal_values_in_place() -> None:
@@ -106,15 +111,70 @@ def test_signs_magnitudes_and_powers_are_floats() -> None:
     np.testing.assert_array_equal(q**2, values**2)
 
 
-@pytest.mark.parametrize("other", ["text", None, [1.0], object()])
-def test_what_is_no_number_takes_no_part(other: Any) -> None:
+@pytest.mark.parametrize("other", ["text", None])
+def test_text_and_none_equal_no_element(other: Any) -> None:
     q = aq.quantize(X, "int8/8")
     with pytest.raises(TypeError):
         q + other
     with pytest.raises(TypeError):
         q < other  # noqa: B015
-    assert (q == other) is False
-    assert (q != other) is True
+    assert (q == other).tolist() == [[False] * 24] * 5
+    assert (q != other).tolist() == [[True] * 24] * 5
+
+
+@pytest.mark.parametrize("apply", [*OPERATORS, aq.equal, aq.not_equal])
+@pytest.mark.parametrize("other", [object(), {}, {1.0}, iter([])], ids=repr)
+def test_what_is_no_number_is_never_compared_by_identity(apply: Any, other: Any) -> None:
+    q = aq.quantize(X, "int8/8")
+    for left, right in ((q, other), (other, q)):
+        with pytest.raises(TypeError):
+            apply(left, right)
+
+
+def test_another_class_may_say_what_it_equals() -> None:
+    assert aq.quantize(X, "int8/8") == mock.ANY
+
+
+@pytest.mark.parametrize("apply", OPERATORS)
+@pytest.mark.parametrize(
+    "other",
+    [
+        (X + 7).tolist(), tuple((X[0] + 7).tolist()), range(24), [40.0], Fraction(1, 2),
+        array.array("d", X[0]),
+    ],
+    ids=["list", "tuple", "range", "one", "fraction", "array.array"],
+)  # fmt: skip
+def test_sequences_and_other_numbers_go_by_value(apply: Any, other: Any) -> None:
+    q = aq.quantize(X + 40, "int8/8")
+    values = q.dequantize()
+    with np.errstate(all="ignore"):
+        for got, expected in (
+            (apply(q, other), apply(values, other)),
+            (apply(other, q), apply(other, values)),
+        ):
+            assert got.dtype == expected.dtype
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_equal_values_in_another_shape_of_container_are_equal() -> None:
+    q = aq.quantize(X, "int8/8")
+    assert (q == q.dequantize().tolist()).all()
+    assert not (q != q.dequantize().tolist()).any()
+    assert (q == 1j).tolist() == [[False] * 24] * 5
+    half = aq.quantize(np.full(3, 0.5, np.float32), "q8f/tensor")
+    np.testing.assert_array_equal(half == Fraction(1, 2), half.dequantize() == Fraction(1, 2))
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        q == [[1.0], [2.0, 3.0]]  # noqa: B015
+
+
+def test_an_augmented_sum_is_of_floats_and_never_in_place() -> None:
+    q = kept = aq.quantize(X, "int8/8")
+    q += 1
+    assert isinstance(q, np.ndarray)
+    np.testing.assert_array_equal(q, kept.dequantize() + 1)
+    x = X.copy()
+    with pytest.raises(TypeError):
+        x += kept
 
 
 def test_a_quantized_array_cannot_be_hashed_because_it_compares_by_element() -> None:
@@ -135,6 +195,8 @@ def test_quantizing_a_quantized_array_names_requantize() -> None:
     q = aq.quantize(X, "int8/8")
     with pytest.raises(aq.ArrayTypeError, match=r"requantize\(scheme\)"):
         aq.quantize(q, "int4/8")  # type: ignore[arg-type]
+    with pytest.raises(aq.ArrayTypeError, match=r"requantize\(scheme\).*\.dequantize\(\)"):
+        aq.calibrate(q, "int4/8")  # type: ignore[arg-type]
 
 
 def test_bytes_of_an_array_inside_a_block_are_refused_with_the_way_out() -> None:

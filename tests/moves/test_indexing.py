@@ -64,6 +64,25 @@ def test_a_slice_says_where_its_first_block_starts(
     assert (q.block_offset, q.grid) == (offset, grid)
 
 
+@pytest.mark.parametrize("spelling", ["q8s/tensor", "int4/row", "q8s/1"])
+@pytest.mark.parametrize(
+    "index",
+    [
+        (slice(None), [0, 1], ..., [0, 1]), (slice(None), 0, ..., [0, 1]),
+        (slice(None), [0], ..., 0), (slice(None), [0, 1], [0, 1], ...),
+        (slice(None), ..., [0, 1], [1, 1]), (1, ..., 0, 1), (slice(None), [0, 1], None, ..., 1),
+        (slice(None), [True, False], ..., 1),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_an_ellipsis_for_no_axes_keeps_index_arrays_apart(index: Any, spelling: str) -> None:
+    q = aq.quantize(np.arange(8, dtype=np.float32).reshape(2, 2, 2), spelling)
+    if spelling == "int4/row":
+        q = q.T
+    expected = q.dequantize()[index]
+    np.testing.assert_array_equal(q[index].dequantize(), expected)
+
+
 def test_a_step_divides_the_extent_or_takes_one_element_of_each_block() -> None:
     q = aq.quantize(X, BLOCKS)
     assert q[..., ::4].scheme.block.size == (2, 1, 4)
@@ -144,6 +163,13 @@ def test_a_single_element_is_an_array_without_axes(spelling: str) -> None:
     assert q[2, 3][None, None].dequantize() == q.dequantize()[2, 3]
 
 
+def test_ravel_and_flatten_give_one_axis() -> None:
+    q = aq.quantize(X, BASE)
+    for flat in (q.ravel(), q.flatten()):
+        np.testing.assert_array_equal(flat.dequantize(), q.dequantize().ravel())
+    assert not np.shares_memory(q.flatten().data, q.data)
+
+
 def test_iterating_gives_the_arrays_along_the_first_axis() -> None:
     q = aq.quantize(X, BLOCKS)
     assert len(q) == 6
@@ -164,6 +190,12 @@ def test_an_array_is_not_an_integer_index() -> None:
         X[q]
     with pytest.raises(TypeError):
         operator.index(q)  # type: ignore[arg-type]
+    with pytest.raises(IndexError) as expected:
+        X[X]
+    for index in (q, (0, q), (q, ...)):
+        with pytest.raises(IndexError) as caught:
+            q[index]
+        assert str(caught.value) == str(expected.value)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +235,39 @@ def test_a_move_that_numpy_refuses_is_refused_in_its_words(call: Any) -> None:
     with pytest.raises(type(expected.value)) as caught:
         call(q, aq)
     assert str(caught.value) == str(expected.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, f: f.split(a, [1.7], 1),
+        lambda a, f: f.split(a, ["a"], 1),
+        lambda a, f: f.tile(a, 2.7),
+        lambda a, f: f.tile(a, (1, 2.5, 1)),
+    ],
+)
+def test_a_count_that_is_no_integer_is_refused_in_numpys_words(call: Any) -> None:
+    q = aq.quantize(X, BASE)
+    with pytest.raises(TypeError) as expected:
+        call(X, np)
+    with pytest.raises(TypeError) as caught:
+        call(q, aq)
+    assert str(caught.value) == str(expected.value)
+
+
+def test_half_a_repetition_is_refused() -> None:
+    with pytest.raises(TypeError, match="Cannot cast"):
+        aq.quantize(X, BASE).repeat(1.5, 0)
+
+
+@pytest.mark.parametrize("sections", [np.array(2), np.int64(3), 2, 3.0, [], (1, 4), [-1], [5, 2]])
+def test_a_split_takes_what_numpys_takes(sections: Any) -> None:
+    q = aq.quantize(X, BASE)
+    expected = np.split(q.dequantize(), sections)
+    got = aq.split(q, sections)
+    assert len(got) == len(expected)
+    for part, values in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(part.dequantize(), values)
 
 
 @pytest.mark.parametrize("name", [

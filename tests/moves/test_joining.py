@@ -53,6 +53,14 @@ def test_whole_arrays_of_one_scale_each_become_blocks() -> None:
     assert again.scheme == parts[0].scheme
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (2, 1, 0), (0, 0, 1)])
+def test_a_run_of_parts_of_one_scale_becomes_a_block(order: tuple[int, ...]) -> None:
+    lengths = [(3, 1), (2, 1), (4, 5)]
+    whole = [aq.quantize(np.full(n, by, np.float32), "int8/tensor") for n, by in lengths]
+    parts = [whole[i] for i in order]
+    equal_bits(aq.concat(parts), np.concatenate([part.dequantize() for part in parts]))
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("spelling", ["int4/16", "int8/row", "int8/tensor", "mxfp4"])
 def test_stacked_arrays_keep_their_scales_whatever_they_are(spelling: str, axis: int) -> None:
@@ -60,6 +68,14 @@ def test_stacked_arrays_keep_their_scales_whatever_they_are(spelling: str, axis:
     stacked = aq.stack(parts, axis=axis)
     equal_bits(stacked, np.stack([part.dequantize() for part in parts], axis=axis))
     assert stacked.grid[axis] == 3
+
+
+@pytest.mark.parametrize("by", [0, 116, -232, (58, 58), ()])
+def test_rolling_all_the_way_round_is_no_move(by: Any) -> None:
+    q = aq.quantize(X[:, :30], Q4.per_block([4, 4]))[:, 1:]
+    equal_bits(aq.roll(q, by), q.dequantize())
+    with pytest.raises(aq.LayoutError):
+        aq.roll(q, 1)
 
 
 @pytest.mark.parametrize("by", [8, -16, 40, 0, 32, 3, -5])
@@ -164,6 +180,53 @@ def test_an_empty_part_does_not_bring_its_tensor_scale() -> None:
     parts = [aq.quantize(X[:0], "nvfp4"), aq.quantize(X, "nvfp4")]
     joined = aq.concat(parts)
     equal_bits(joined, parts[1].dequantize())
+
+
+SIGNED = (
+    Q4.with_value("q4f").per_block([16], "f16").per_tensor("f32")
+    .with_numerics(scale_from="signed_max")
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("join", [aq.concat, aq.stack])
+def test_signed_scales_absorb_a_power_of_two(join: Any) -> None:
+    parts = [aq.quantize(X * np.float32(factor), SIGNED) for factor in (1, 2)]
+    assert (parts[0].scale < 0).any()
+    assert parts[1].tensor_scale == 2 * parts[0].tensor_scale
+    plain = np.concatenate if join is aq.concat else np.stack
+    equal_bits(join(parts), plain([part.dequantize() for part in parts]))
+
+
+def test_rescaling_signed_scales_keeps_their_signs() -> None:
+    parts = [aq.quantize(X * np.float32(factor), SIGNED) for factor in (1, 1.7)]
+    joined, report = aq.concat(parts, rescale=True)
+    before = np.concatenate([part.scale for part in parts])
+    np.testing.assert_array_equal(np.sign(joined.scale), np.sign(before))
+    assert 0 < report.max_scale_error <= 2.0**-4
+
+
+def of_zeros(kind: str) -> aq.QuantizedArray:
+    """Return an array without any number but zero, of a large tensor scale."""
+    if kind == "empty":
+        return aq.quantize(X * 1000, "nvfp4")[:0]
+    scale = np.full((4, 2), 0.0 if kind == "zero scales" else 1.0, np.float32)
+    return aq.quantize(X * 0, "nvfp4", qparams=aq.QParams(scale, tensor_scale=1000.0))
+
+
+@pytest.mark.parametrize("kind", ["empty", "zero scales", "zero codes"])
+def test_parts_of_zeros_have_no_say_in_the_tensor_scale(kind: str) -> None:
+    silent = of_zeros(kind)
+    n = len(silent)
+    parts = [silent, *scaled(1, 1.7)]
+    assert silent.tensor_scale > max(part.tensor_scale for part in parts[1:])
+    joined, report = aq.concat(parts, rescale=True)
+    alone, expected = aq.concat(parts[1:], rescale=True)
+    assert joined.tensor_scale == alone.tensor_scale
+    equal_bits(joined[n:], alone.dequantize())
+    equal_bits(joined[:n], silent.dequantize())
+    assert report.rounded_blocks == expected.rounded_blocks
+    assert report.max_error == expected.max_error
+    equal_bits(aq.concat(parts[:2])[n:], parts[1].dequantize())
 
 
 def test_rescaling_one_level_changes_nothing_and_says_so() -> None:
