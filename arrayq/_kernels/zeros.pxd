@@ -206,43 +206,56 @@ cdef inline void divide_into_codes_16(
         codes[i] = whole_code((x[i] - middle) / scale, low, high, shift)
 
 
-cdef inline void clamp_16(aq_floats x, float low, float high) noexcept nogil:
-    cdef int i
-    cdef float v
-    for i in range(16):
-        v = x[i]
-        v = v if v < high else high
-        x[i] = v if v > low else low
+cdef struct Terms:
+    float middle     # subtracted from an element before it is divided by the scale
+    float addend     # added to the quotient before it is rounded
+    float low        # bounds of the quotient, so that the code stays inside the range
+    float high
+    float shift      # added to the rounded quotient to give the code
 
 
-cdef inline void clamp_block(float* values, int64_t n, float low, float high) noexcept nogil:
-    cdef aq_floats x = values
-    cdef int64_t i, start = 0
-    cdef float v
-    while n - start >= 16:
-        clamp_16(x + start, low, high)
-        start += 16
-    for i in range(start, n):
-        v = x[i]
-        v = v if v < high else high
-        x[i] = v if v > low else low
+cdef inline Terms terms_of_block(ZeroRules* rules, float zero, float scale) noexcept nogil:
+    """What a zero point means for the elements of its block."""
+    cdef Terms terms
+    terms.middle = 0
+    terms.addend = 0
+    terms.low = rules.low
+    terms.high = rules.high
+    terms.shift = 0
+    if rules.kind == BIAS:
+        terms.middle = zero + rules.low * scale
+        terms.low = 0
+        terms.high = rules.high - rules.low
+        terms.shift = rules.low
+    elif rules.kind == INVERSE_CODE:
+        terms.addend = zero
+    else:
+        terms.low = rules.low - zero
+        terms.high = rules.high - zero
+        terms.shift = zero
+    return terms
 
 
 cdef inline void affine_block(
-    const float* source, int64_t n, float middle, float factor, bint multiply, float addend,
-    float low, float high, float* quotients,
+    const float* source, int64_t n, float factor, bint multiply, Terms terms, float* quotients,
 ) noexcept nogil:
     """clamp((x - middle) / factor + addend) of one block; the product instead where `multiply`."""
     cdef aq_const_floats x = source
     cdef aq_floats out = quotients
     cdef int64_t i
     for i in range(n):
-        out[i] = x[i] - middle
+        out[i] = x[i] - terms.middle
     for i in range(n):
         out[i] = out[i] * factor if multiply else out[i] / factor
     for i in range(n):
-        out[i] = out[i] + addend
-    clamp_block(out, n, low, high)
+        out[i] = out[i] + terms.addend
+    for i in range(n):
+        out[i] = clamp_quotient(out[i], terms)
+
+
+cdef inline float clamp_quotient(float v, Terms terms) noexcept nogil:
+    v = v if v < terms.high else terms.high
+    return v if v > terms.low else terms.low
 
 
 cdef inline int64_t divide_into_codes(
@@ -252,21 +265,15 @@ cdef inline int64_t divide_into_codes(
     """Whole blocks of a multiple of sixteen elements straight into codes, as whole float32
     numbers: the usual case of division and rounding half away. Returns how many elements."""
     cdef int64_t i, k = 0, start = 0
-    cdef float middle, low, high, shift
+    cdef Terms terms
     if block % 16 or rules.kind == INVERSE_CODE:
         return 0
     while n - start >= block and scales[k] != 0:
-        middle = 0
-        shift = zeros[k]
-        low = rules.low - shift
-        high = rules.high - shift
-        if rules.kind == BIAS:
-            middle = zeros[k] + rules.low * scales[k]
-            shift = rules.low
-            low = 0
-            high = rules.high - rules.low
+        terms = terms_of_block(rules, zeros[k], scales[k])
         for i in range(start, start + block, 16):
-            divide_into_codes_16(source + i, middle, scales[k], low, high, shift, codes + i)
+            divide_into_codes_16(
+                source + i, terms.middle, scales[k], terms.low, terms.high, terms.shift, codes + i
+            )
         start += block
         k += 1
     return start
@@ -292,47 +299,27 @@ cdef inline void affine_quotients(
     cdef const float* x = source
     cdef float* out = quotients
     cdef int64_t i, k = 0, taken
-    cdef float scale, inverse = 0, low, high, middle, addend
+    cdef float scale, inverse = 0
     cdef bint multiply
+    cdef Terms terms
     while n > 0:
         taken = min(block - first, n)
         scale = scales[k]
+        terms = terms_of_block(rules, zeros[k], scale)
         multiply = reciprocal or rules.kind == INVERSE_CODE
         if multiply:
             inverse = <float>1.0 / scale
             multiply = inverse - inverse == 0
-        middle = 0
-        addend = 0
-        low = rules.low
-        high = rules.high
-        if rules.kind == BIAS:
-            middle = zeros[k] + rules.low * scale
-            low = 0
-            high = rules.high - rules.low
-        elif rules.kind == INVERSE_CODE:
-            addend = zeros[k]
-        else:
-            low = rules.low - zeros[k]
-            high = rules.high - zeros[k]
         if scale == 0:
             for i in range(taken):
-                out[i] = addend
-            clamp_block(out, taken, low, high)
+                out[i] = clamp_quotient(terms.addend, terms)
         else:
-            affine_block(
-                x, taken, middle, inverse if multiply else scale, multiply, addend, low, high, out
-            )
+            affine_block(x, taken, inverse if multiply else scale, multiply, terms, out)
         k += 1
         x += taken
         out += taken
         n -= taken
         first = 0
-
-
-cdef inline void shift_16(uint8_t* codes, uint8_t shift, uint8_t mask) noexcept nogil:
-    cdef int i
-    for i in range(16):
-        codes[i] = (codes[i] + shift) & mask
 
 
 cdef inline void shift_codes(
@@ -342,16 +329,11 @@ cdef inline void shift_codes(
     """Add what the quotients left out: the zero point of the block, or the smallest code."""
     cdef int64_t i, k = 0, taken
     cdef uint8_t shift
-    if rules.kind == INVERSE_CODE:
-        return
     while n > 0:
         taken = min(block - first, n)
-        shift = <uint8_t><int32_t>(rules.low if rules.kind == BIAS else zeros[k])
-        i = 0
-        while taken - i >= 16:
-            shift_16(codes + i, shift, mask)
-            i += 16
-        for i in range(i, taken):
+        # the shift does not depend on the scale
+        shift = <uint8_t><int32_t>terms_of_block(rules, zeros[k], 1).shift
+        for i in range(taken):
             codes[i] = (codes[i] + shift) & mask
         k += 1
         codes += taken

@@ -232,7 +232,9 @@ def quantize(
         found, largest = _tensor_range(work, threads)
         if policy is not Policy.PROPAGATE and (found if policy is Policy.RAISE else found.refused):
             return found
-        raw = _raw_endpoints(x, plan.scheme) if work.measure is Measure.BOUNDS else None
+        raw = None
+        if work.measure is Measure.BOUNDS:
+            raw = _raw_endpoints(x, plan.scheme, found)
         stored.tensor_scale[...] = _tensor_scale(largest, plan.scheme, raw)
         if found and largest == 0 and policy is Policy.SATURATE:
             # nothing finite but zeros: any scale serves, so long as products with it do not vanish
@@ -293,14 +295,17 @@ def _tensor_range(work: _Pass, threads: int) -> tuple[Met, np.float32]:
     return met, np.maximum(ranges.max(), 0).view(np.float32)
 
 
-def _raw_endpoints(x: Array, scheme: QuantScheme) -> np.float32:
+def _raw_endpoints(x: Array, scheme: QuantScheme, met: Met) -> np.float32:
     """Largest raw scale of any block under the rule ENDPOINTS: that of the array's own bounds."""
     row = scheme.value.format
+    finite: Any = True
     with np.errstate(all="ignore"):
-        numbers = x.astype(np.float32)
-        finite = np.isfinite(numbers)
-        low = np.min(numbers, where=finite, initial=0)
-        high = np.max(numbers, where=finite, initial=0)
+        if met or x.dtype.name == "bfloat16":
+            # what is finite is decided in float32; otherwise no copy of the array is needed
+            x = x.astype(np.float32)
+            finite = np.isfinite(x)
+        low = np.float32(np.min(x, where=finite, initial=0))
+        high = np.float32(np.max(x, where=finite, initial=0))
         return np.float32(np.maximum(low / np.float32(row.qmin), high / np.float32(row.qmax)))
 
 
