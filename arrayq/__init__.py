@@ -8,6 +8,7 @@ A map of the package, in the direction in which data flows::
     scheme.py  presets.py           how an array is encoded; published schemes and spellings
     layout.py                       block geometry, integers only
     qparams.py                      scales and codebooks, and what makes them valid
+    stored_numbers.py               scales and zero points as numbers and as stored bits
     capability.py  namespaces.py    what each array library can do, and which one it is
     _paths/  _kernels/              where the arithmetic happens; the compiled loops
     pipeline.py                     quantize, dequantize, calibrate, fake_quantize

@@ -16,8 +16,9 @@ from arrayq.errors import ArgumentError, LayoutError, QParamsError
 from arrayq.layout import Plan, plan
 from arrayq.moves.methods import MoveMethods
 from arrayq.presets import scheme as parse_scheme
-from arrayq.qparams import QParams, bits_to_scale, bits_to_zero, validate
+from arrayq.qparams import QParams, validate
 from arrayq.scheme import QuantScheme
+from arrayq.stored_numbers import bits_to_scale, bits_to_zero
 
 __all__ = ["QuantizedArray"]
 

@@ -21,8 +21,8 @@ from arrayq.errors import (
 )
 from arrayq.formats import Format, Kind, format_of
 from arrayq.namespaces import profile_of
-from arrayq.qparams import bits_to_scale
 from arrayq.scheme import QuantScheme, QuantStore, QuantValue, ScaleDtype
+from arrayq.stored_numbers import bits_to_scale
 
 __all__ = [
     "check_codes", "decode", "encode", "pack", "pack_fields", "sign_extend", "unpack",

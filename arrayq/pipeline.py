@@ -29,8 +29,9 @@ from arrayq.layout import Plan, plan
 from arrayq.namespaces import profile_of
 from arrayq.numerics import Calibration
 from arrayq.presets import scheme as parse_scheme
-from arrayq.qparams import QParams, store_scales, validate, zero_to_bits
+from arrayq.qparams import QParams, validate
 from arrayq.scheme import QuantScheme
+from arrayq.stored_numbers import store_scales, zero_to_bits
 
 __all__ = ["calibrate", "dequantize", "fake_quantize", "quantize"]
 

@@ -10,14 +10,9 @@ import pytest
 from arrayq.errors import CodebookError, QParamsError
 from arrayq.formats import NF4_CODEBOOK
 from arrayq.presets import int4, int8, mxfp4, nf4, nvfp4
-from arrayq.qparams import (
-    QParams,
-    bits_to_scale,
-    representable,
-    scale_to_bits,
-    validate,
-)
+from arrayq.qparams import QParams, validate
 from arrayq.scheme import QuantScheme, ScaleDtype
+from arrayq.stored_numbers import bits_to_scale, representable, scale_to_bits
 
 # The dtype of another library with the same codes, and how many codes scales have.
 PEERS = {

@@ -8,8 +8,9 @@ import pytest
 
 from arrayq.errors import QParamsError
 from arrayq.presets import int8, nf4
-from arrayq.qparams import QParams, bits_to_zero, validate, zero_to_bits
+from arrayq.qparams import QParams, validate
 from arrayq.scheme import QuantScheme, QuantValue, ZeroDtype
+from arrayq.stored_numbers import bits_to_zero, zero_to_bits
 
 PEERS = {ZeroDtype.F16: np.float16, ZeroDtype.BF16: ml_dtypes.bfloat16}
 WHOLE = [dtype for dtype in ZeroDtype if not dtype.is_float]

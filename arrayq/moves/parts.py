@@ -18,8 +18,8 @@ from arrayq.errors import ArrayTypeError, LayoutError
 from arrayq.layout import Plan, plan
 from arrayq.moves.blocks import AxisBlocks
 from arrayq.numerics import TensorFrom
-from arrayq.qparams import bits_to_scale
 from arrayq.scheme import SPAN, BlockScale, QuantScheme, QuantStore, ScaleDtype
+from arrayq.stored_numbers import bits_to_scale
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arrayq.moves.parts import Array, Parts, cannot_move
-from arrayq.qparams import bits_to_scale, scale_to_bits
 from arrayq.scheme import ScaleDtype
+from arrayq.stored_numbers import bits_to_scale, scale_to_bits
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray

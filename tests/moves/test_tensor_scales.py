@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import arrayq as aq
-from arrayq.qparams import scale_to_bits
+from arrayq.stored_numbers import scale_to_bits
 
 
 def array_of(scales: list[float], tensor_scale: float, dtype: str) -> aq.QuantizedArray:
