@@ -1,0 +1,55 @@
+"""Where arrays are computed: a namespace, a device, and what the two lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Array", "Space"]
+
+Array = Any
+"""An array of any library."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An array-API namespace as the generic path works in it.
+
+    Parameters
+    ----------
+    xp : module
+        The namespace.
+    device : object, optional
+        Where arrays are created; None where creation functions take no device.
+    word_integer : str
+        The integer dtype in which 32-bit words are put together and taken apart: ``"uint32"``, or
+        ``"int64"`` where the library has no arithmetic for uint32.
+    """
+
+    xp: Any
+    device: Any = None
+    word_integer: str = "uint32"
+
+    def dtype(self, name: str) -> Any:
+        """Return the dtype object of a name."""
+        return getattr(self.xp, name)
+
+    def constant(self, values: Sequence[float] | float, dtype: str = "float32") -> Array:
+        """Return an array of Python numbers."""
+        return self.xp.asarray(values, dtype=self.dtype(dtype), **self._device())
+
+    def full(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Array:
+        """Return an array of one number."""
+        return self.xp.full(shape, value, dtype=self.dtype(dtype), **self._device())
+
+    def arange(self, stop: int, dtype: str = "int32") -> Array:
+        """Return the integers from 0 up to `stop`, which is not among them."""
+        return self.xp.arange(stop, dtype=self.dtype(dtype), **self._device())
+
+    def cast(self, x: Array, dtype: str) -> Array:
+        """Return an array in the dtype of a name."""
+        return self.xp.astype(x, self.dtype(dtype))
+
+    def _device(self) -> dict[str, Any]:
+        return {} if self.device is None else {"device": self.device}
