@@ -144,6 +144,20 @@ class QuantizedArray(MoveMethods):
         self._set(stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale, layout)
         return self
 
+    def _parts(self) -> tuple[Any, Any, Any, Any]:
+        """Data, scales, zero points, tensor scale; the latter two may be None."""
+        return self.data, self.scale_data, self.zero_point, self.tensor_scale
+
+    def _static(self) -> tuple[QuantScheme, int | None, tuple[int, ...]]:
+        """What is no array: the scheme, the length of the packed axis, the block offset."""
+        return self.scheme, self.extent, self.block_offset
+
+    def _with_parts(
+        self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any
+    ) -> QuantizedArray:
+        """Return an array of other parts that mean the same; nothing is checked."""
+        return _assembled((data, scale_data, zero_point, tensor_scale), self._static())
+
     @classmethod
     def _from_parts(
         cls, data: Any, grids: Mapping[str, Any], tensor_scale: Any, layout: Plan
@@ -311,6 +325,20 @@ class QuantizedArray(MoveMethods):
         if self.size:
             parts.append(f"bits_per_element={self.bits_per_element:.4g}")
         return f"QuantizedArray({', '.join(parts)})"
+
+
+def _assembled(
+    parts: tuple[Any, Any, Any, Any], static: tuple[QuantScheme, int | None, tuple[int, ...]]
+) -> QuantizedArray:
+    """Return an array made of these very objects, whatever they are.
+
+    Transformations of JAX and torch pass placeholders through here.
+    """
+    array = QuantizedArray.__new__(QuantizedArray)
+    names = ("data", "scale_data", "zero_point", "tensor_scale", "scheme", "extent", "block_offset")
+    for name, part in zip(names, (*parts, *static), strict=True):
+        object.__setattr__(array, name, part)
+    return array
 
 
 def _rebuild(

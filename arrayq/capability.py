@@ -1,45 +1,43 @@
-"""What works where: one row for each array library, and the questions that are asked of it.
+"""What works where: one row for each array library.
 
-A row (`Profile`) lists the input dtypes of a library and its refusals, each with its reason.
-The same row answers `supports`, prints the table of `capabilities` and refuses at run time
-(`require`), so the three cannot disagree.
+A row (`Profile`) says how a library works and what it refuses, each with its reason. The same row
+answers `supports`, prints the table of `capabilities` (both in `arrayq.capability_table`) and
+refuses at run time (`require`), so the three cannot disagree.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
+from arrayq.choice import Choice
 from arrayq.errors import (
     ArrayqError,
     ArrayTypeError,
     CodebookError,
-    SchemeError,
     UnsupportedSchemeError,
 )
-from arrayq.formats import FORMATS
-from arrayq.presets import scheme as parse_scheme
-from arrayq.scheme import BlockScale, QuantMode, QuantScheme, QuantStore, QuantValue, ScaleDtype
+from arrayq.numerics import Calibration
+from arrayq.scheme import QuantScheme
 
 __all__ = [
     "OPERATIONS",
     "PROFILES",
-    "CapabilityRow",
+    "Laziness",
+    "Operation",
     "Profile",
     "Refusal",
-    "Verdict",
-    "capabilities",
+    "operation_named",
+    "refusal_of",
     "require",
-    "supports",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Operation:
+class Operation:
     """One row of the table of operations."""
 
     reads: frozenset[str]
@@ -51,20 +49,21 @@ class _Operation:
 _ELEMENT: Final = frozenset({"value"})
 _WORD: Final = frozenset({"value", "store"})
 _SCHEME: Final = frozenset({"value", "scale", "store", "mode"})
+_RULES: Final = _SCHEME | {"calibration", "rounding"}
 
-_OPERATIONS: Final[Mapping[str, _Operation]] = MappingProxyType(
+_OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
     {
-        "quantize": _Operation(_SCHEME, takes_floats=True, needs_codebook=True),
-        "dequantize": _Operation(_SCHEME, needs_codebook=True),
-        "calibrate": _Operation(_SCHEME, takes_floats=True, needs_codebook=True),
-        "fake_quantize": _Operation(_SCHEME, takes_floats=True, needs_codebook=True),
-        "encode": _Operation(_ELEMENT, takes_floats=True),
-        "decode": _Operation(_ELEMENT),
-        "pack": _Operation(_WORD),
-        "unpack": _Operation(_WORD),
-        "to_bytes": _Operation(_SCHEME),
-        "from_bytes": _Operation(_SCHEME, needs_codebook=True),
-        "compare": _Operation(_SCHEME, takes_floats=True, needs_codebook=True),
+        "quantize": Operation(_RULES, takes_floats=True, needs_codebook=True),
+        "dequantize": Operation(_SCHEME, needs_codebook=True),
+        "calibrate": Operation(_RULES, takes_floats=True, needs_codebook=True),
+        "fake_quantize": Operation(_RULES, takes_floats=True, needs_codebook=True),
+        "encode": Operation(_ELEMENT, takes_floats=True),
+        "decode": Operation(_ELEMENT),
+        "pack": Operation(_WORD),
+        "unpack": Operation(_WORD),
+        "to_bytes": Operation(_SCHEME),
+        "from_bytes": Operation(_SCHEME, needs_codebook=True),
+        "compare": Operation(_RULES, takes_floats=True, needs_codebook=True),
     }
 )
 
@@ -84,8 +83,10 @@ class Refusal:
         What would have to be true, to complete "quantize on NAME with SCHEME requires ...".
     instead : str
         What to do instead.
-    operation, value, scale, store, mode : frozenset of str, optional
+    operation, value, scale, store, mode, calibration, rounding : frozenset of str, optional
         The names that it applies to. Stores are named by their kind, without an axis.
+    path : frozenset of str, optional
+        The paths that it applies to (`Profile.paths`).
     """
 
     requires: str
@@ -95,21 +96,39 @@ class Refusal:
     scale: frozenset[str] | None = None
     store: frozenset[str] | None = None
     mode: frozenset[str] | None = None
+    calibration: frozenset[str] | None = None
+    rounding: frozenset[str] | None = None
+    path: frozenset[str] | None = None
 
-    def applies(self, operation: str, scheme: QuantScheme) -> bool:
-        """Return whether `operation` is refused for `scheme`."""
-        reads = _OPERATIONS[operation].reads
+    def applies(
+        self, operation: str, scheme: QuantScheme, path: str, calibration: Calibration | None = None
+    ) -> bool:
+        """Return whether `operation` is refused for `scheme` on a path."""
+        reads = _OPERATIONS[operation].reads | {"operation", "path"}
         parts = (
             ("operation", self.operation, operation),
+            ("path", self.path, path),
             ("value", self.value, scheme.value.value),
             ("scale", self.scale, scheme.scale_dtype.value),
             ("store", self.store, scheme.store.kind.value),
             ("mode", self.mode, scheme.mode.value),
+            ("calibration", self.calibration, str(calibration or scheme.numerics.calibration)),
+            ("rounding", self.rounding, str(scheme.rounding)),
         )
         return all(
-            names is None or (name in names and part in reads | {"operation"})
-            for part, names, name in parts
+            names is None or (name in names and part in reads) for part, names, name in parts
         )
+
+
+class Laziness(Choice):
+    """When an array library computes."""
+
+    EAGER = "eager"
+    """At once."""
+    TRACED = "traced"
+    """At once, or later where a compiler records the operations."""
+    LAZY = "lazy"
+    """When the result is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,105 +141,178 @@ class Profile:
         The name of the library.
     dtypes : tuple of str
         The dtypes of arrays that can be quantized.
+    paths : tuple of str
+        Where its arrays are worked on, the usual one first: ``"host"``, the compiled kernels, for
+        what lies in CPU memory; ``"generic"``, functions of its own namespace; ``"chunked"``,
+        chunk by chunk.
+    laziness : Laziness
+        When it computes.
+    word_integer : str
+        The integer dtype in which it puts 32-bit words together.
+    subnormals : bool
+        Whether its own arithmetic keeps float32 subnormals rather than flushing them to zero.
+    signed_zeros : bool
+        Whether its own arithmetic keeps the sign of zero.
+    writes : bool
+        Whether its arrays can be written to, as `out` is.
+    native_dtypes : tuple of str
+        The narrow dtypes that it has, beside int8 and uint8.
     refusals : tuple of Refusal
         What does not work; everything else does.
     """
 
     name: str
     dtypes: tuple[str, ...]
+    paths: tuple[str, ...] = ("host",)
+    laziness: Laziness = Laziness.EAGER
+    word_integer: str = "uint32"
+    subnormals: bool = True
+    signed_zeros: bool = True
+    writes: bool = True
+    native_dtypes: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+
+
+_ML_DTYPES: Final = (
+    "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e3m2fn", "float6_e2m3fn",
+    "float4_e2m1fn", "int4", "uint4", "int2", "uint2", "bfloat16",
+)  # fmt: skip
+_TORCH_DTYPES: Final = (
+    "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn_x2", "bfloat16",
+)  # fmt: skip
+_FLOATS: Final = ("float16", "float32", "float64", "bfloat16")
+_AWAY: Final = frozenset({"generic", "chunked"})
+
+_BY_PLACE: Final = Refusal(
+    requires="an element's place in the whole array, which a chunk does not know",
+    instead="quantize x.compute(), or choose another rounding",
+    rounding=frozenset({"stochastic"}),
+    path=frozenset({"chunked"}),
+)
+_BY_MEAN: Final = Refusal(
+    requires="float64 sums in the order of the elements, which only CPU memory gives",
+    instead="calibrate a copy in CPU memory and pass its qparams, or use method='minmax'",
+    calibration=frozenset({"absmean"}),
+    path=frozenset({"generic"}),
+)
+_IN_CPU_MEMORY: Final = Refusal(
+    requires="an array in CPU memory whose values can be seen",
+    instead="convert a copy of it in CPU memory",
+    operation=frozenset({"encode", "decode", "pack", "unpack", "to_bytes", "compare"}),
+    path=_AWAY,
+)
+_COMMON: Final = (_BY_PLACE, _BY_MEAN, _IN_CPU_MEMORY)
+
+
+def _refused(name: str, requires: str, instead: str) -> Profile:
+    """Return the row of a library on whose arrays nothing works."""
+    return Profile(
+        name=name, dtypes=_FLOATS, paths=(), refusals=(Refusal(requires=requires, instead=instead),)
+    )
 
 
 PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
     {
         row.name: row
-        for row in (Profile(name="numpy", dtypes=("float16", "float32", "float64", "bfloat16")),)
+        for row in (
+            Profile(name="numpy", dtypes=_FLOATS, native_dtypes=_ML_DTYPES, refusals=_COMMON),
+            Profile(
+                name="torch",
+                dtypes=_FLOATS,
+                paths=("host", "generic"),
+                laziness=Laziness.TRACED,
+                word_integer="int64",
+                native_dtypes=_TORCH_DTYPES,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="jax",
+                dtypes=_FLOATS,
+                paths=("host", "generic"),
+                laziness=Laziness.TRACED,
+                subnormals=False,
+                writes=False,
+                native_dtypes=_ML_DTYPES,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="dask",
+                dtypes=_FLOATS,
+                paths=("chunked",),
+                laziness=Laziness.LAZY,
+                writes=False,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="cupy",
+                dtypes=("float16", "float32", "float64"),
+                paths=("generic",),
+                subnormals=False,
+                writes=False,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="mlx",
+                dtypes=_FLOATS,
+                paths=("host", "generic"),
+                laziness=Laziness.TRACED,
+                writes=False,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="array_api_strict",
+                dtypes=("float32", "float64"),
+                paths=("host", "generic"),
+                word_integer="int64",
+                writes=False,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="ndonnx",
+                dtypes=("float16", "float32", "float64"),
+                paths=("generic",),
+                laziness=Laziness.LAZY,
+                word_integer="int64",
+                signed_zeros=False,
+                writes=False,
+                refusals=_COMMON,
+            ),
+            Profile(
+                name="other",
+                dtypes=_FLOATS,
+                paths=("generic",),
+                word_integer="int64",
+                writes=False,
+                refusals=_COMMON,
+            ),
+            _refused(
+                "sparse",
+                "an array with a value for every element, and functions that sparse lacks "
+                "(take, in-place order of elements)",
+                "convert it with x.todense()",
+            ),
+            _refused(
+                "cubed",
+                "an array library that runs operations one by one in acceptable time",
+                "quantize chunks with cubed.map_blocks, or use dask",
+            ),
+        )
     }
 )
-"""The capability table, by the name of the library."""
+"""The capability table, by the name of the library.
 
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """An answer that is true or false and says why.
-
-    Parameters
-    ----------
-    ok : bool
-        Whether it works.
-    reason : str
-        What is required and what to do instead; empty when it works.
-    """
-
-    ok: bool
-    reason: str = ""
-
-    def __bool__(self) -> bool:
-        """Return whether it works."""
-        return self.ok
-
-
-class CapabilityRow(NamedTuple):
-    """One line of the table that `capabilities` returns.
-
-    Parts of a scheme that an operation does not depend on are None.
-    """
-
-    operation: str
-    value: str
-    scale: str | None
-    store: str | None
-    mode: str | None
-    ok: bool
-    reason: str
-
-
-def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "quantize") -> Verdict:
-    """Say whether an operation works, before any work is done.
-
-    Parameters
-    ----------
-    x_or_name : array or str
-        An array, or the name of an array library.
-    scheme : QuantScheme or str
-        The scheme, or its short spelling.
-    operation : str
-        One of `OPERATIONS`.
-
-    Returns
-    -------
-    Verdict
-        True or false, with the reason that running the operation would give.
-
-    Raises
-    ------
-    ArrayTypeError
-        The first argument is neither a string nor an array of any library.
-    SchemeError
-        The scheme is misspelled.
-
-    Examples
-    --------
-    >>> bool(supports("numpy", "nvfp4"))
-    True
-    """
-    from arrayq.namespaces import profile_named, profile_of  # it imports the rows from here
-
-    scheme = parse_scheme(scheme)
-    try:
-        if isinstance(x_or_name, str):
-            profile, dtype = profile_named(x_or_name), None
-        else:
-            profile, dtype = profile_of(x_or_name), getattr(x_or_name, "dtype", None)
-    except UnsupportedSchemeError as refused:
-        return Verdict(False, str(refused))
-    _operation(operation)
-    refusal = _refusal(profile, scheme, operation, dtype)
-    return Verdict(True) if refusal is None else Verdict(False, refusal[1])
+``other`` stands for every library that `array_api_compat.array_namespace` accepts and that has no
+row of its own.
+"""
 
 
 def require(
-    profile: Profile, scheme: QuantScheme, operation: str, dtype: Hashable | None = None
+    profile: Profile,
+    scheme: QuantScheme,
+    operation: str,
+    dtype: Hashable | None = None,
+    path: str | None = None,
+    calibration: Calibration | None = None,
 ) -> None:
     """Refuse what a library cannot do; the gate that every operation passes first.
 
@@ -232,8 +324,12 @@ def require(
         The scheme, with the codebook that is going to be used.
     operation : str
         One of `OPERATIONS`.
-    dtype : dtype, optional
+    dtype : dtype or str, optional
         The dtype of the array, for operations on floats.
+    path : str, optional
+        Where the array is worked on; by default the usual path of the library.
+    calibration : Calibration, optional
+        How ranges are found; by default what the scheme says.
 
     Raises
     ------
@@ -244,18 +340,23 @@ def require(
     UnsupportedSchemeError
         The library cannot do it, or there is no such operation.
     """
-    refusal = _refusal(profile, scheme, operation, dtype)
+    refusal = refusal_of(profile, scheme, operation, dtype, path, calibration)
     if refusal is not None:
         error, message = refusal
         raise error(message)
 
 
 @functools.lru_cache(maxsize=4096)
-def _refusal(
-    profile: Profile, scheme: QuantScheme, operation: str, dtype: Hashable | None
+def refusal_of(
+    profile: Profile,
+    scheme: QuantScheme,
+    operation: str,
+    dtype: Hashable | None = None,
+    path: str | None = None,
+    calibration: Calibration | None = None,
 ) -> tuple[type[ArrayqError], str] | None:
     """Return the error to raise, or None where it works."""
-    row = _operation(operation)
+    row = operation_named(operation)
     name = getattr(dtype, "name", dtype)
     if row.takes_floats and name is not None and name not in profile.dtypes:
         *others, last = profile.dtypes
@@ -269,8 +370,9 @@ def _refusal(
             scheme.require_codebook()
         except CodebookError as missing:
             return CodebookError, f"{operation} on {profile.name}: {missing}"
+    path = path or (profile.paths[0] if profile.paths else "none")
     for refusal in profile.refusals:
-        if refusal.applies(operation, scheme):
+        if refusal.applies(operation, scheme, path, calibration):
             return UnsupportedSchemeError, (
                 f"{operation} on {profile.name} with scheme {scheme} requires "
                 f"{refusal.requires}; {refusal.instead}"
@@ -278,93 +380,16 @@ def _refusal(
     return None
 
 
-def _operation(name: str) -> _Operation:
+def operation_named(name: str) -> Operation:
+    """Return the row of an operation.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        There is no such operation.
+    """
     if not isinstance(name, str) or name not in _OPERATIONS:
         raise UnsupportedSchemeError(
             f"an operation requires one of {', '.join(OPERATIONS)}, got {name!r}"
         )
     return _OPERATIONS[name]
-
-
-def capabilities(namespace: str = "numpy") -> tuple[CapabilityRow, ...]:
-    """Return the capability table of an array library.
-
-    Parameters
-    ----------
-    namespace : str
-        The name of the library.
-
-    Returns
-    -------
-    tuple of CapabilityRow
-        One row for each operation, value, scale dtype, store and mode; combinations that no
-        scheme can have are among them, with the rule that they break as their reason.
-
-    Raises
-    ------
-    UnsupportedSchemeError
-        There is no row for that library.
-    """
-    from arrayq.namespaces import profile_named  # it imports the rows from here
-
-    profile = profile_named(namespace)
-    return tuple(row for name in OPERATIONS for row in _rows(profile, name))
-
-
-def _rows(profile: Profile, operation: str) -> list[CapabilityRow]:
-    reads = _OPERATIONS[operation].reads
-    if reads == _ELEMENT:
-        # Bare elements have neither scale nor layout, and every row of the registry is one.
-        return [CapabilityRow(operation, name, None, None, None, True, "") for name in FORMATS]
-    rows = []
-    for value, scale, store, mode in itertools.product(
-        QuantValue,
-        ScaleDtype if "scale" in reads else (None,),
-        _STORES,
-        QuantMode if "mode" in reads else (None,),
-    ):
-        verdict = _verdict(profile, operation, value, scale, store, mode)
-        rows.append(
-            CapabilityRow(
-                operation,
-                str(value),
-                scale and str(scale),
-                store.kind.value,
-                mode and str(mode),
-                verdict.ok,
-                verdict.reason,
-            )
-        )
-    return rows
-
-
-_STORES: Final = (QuantStore.NATIVE, QuantStore.packed_native(), QuantStore.packed_u32())
-
-
-def _verdict(
-    profile: Profile,
-    operation: str,
-    value: QuantValue,
-    scale: ScaleDtype | None,
-    store: QuantStore,
-    mode: QuantMode | None,
-) -> Verdict:
-    """Return the verdict on the simplest scheme made of these parts."""
-    lookup = mode is QuantMode.LOOKUP
-    try:
-        scheme = QuantScheme(
-            value,
-            store,
-            mode or _any_mode(value),
-            block=BlockScale(32, scale or ScaleDtype.F32),
-            codebook=range(1 << value.bits) if lookup else None,
-        )
-    except SchemeError as broken:
-        return Verdict(False, str(broken))
-    refusal = _refusal(profile, scheme, operation, None)
-    return Verdict(True) if refusal is None else Verdict(False, refusal[1])
-
-
-def _any_mode(value: QuantValue) -> QuantMode:
-    """Return a mode that `value` can have, for operations that do not depend on it."""
-    return QuantScheme().with_value(value).mode

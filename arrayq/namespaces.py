@@ -1,31 +1,61 @@
-"""Which array library an object belongs to.
+"""Which array library an object belongs to, and where its memory lies.
 
-The only module that tells one library from another. It imports none of them: an object can
-only belong to a library that the caller has imported already.
+The only module that tells one library from another. It imports none of them: an object can only
+belong to a library that the caller has imported already, and the module of `arrayq.interop` that
+serves it is imported when the first of its arrays is seen.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, replace
+from importlib.metadata import entry_points
+from typing import Any, Final, NamedTuple
 
 import array_api_compat
 import numpy as np
 
 from arrayq.capability import PROFILES, Profile
 from arrayq.errors import ArrayTypeError, UnsupportedSchemeError
+from arrayq.interop.access import Access, Host
+from arrayq.interop.numpy import NumpyAccess
 
-__all__ = ["profile_named", "profile_of"]
+__all__ = ["Library", "Located", "library_of", "located", "profile_named", "profile_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Foreign:
-    """A library without a row in the capability table, and the way from it to NumPy."""
+class Library:
+    """An array library: what it can do, which objects are its arrays, how they are reached.
 
-    name: str
+    Third parties add one by an entry point of the group ``arrayq.namespaces`` that names such an
+    object.
+
+    Parameters
+    ----------
+    profile : Profile
+        Its row of the capability table.
+    owns : callable
+        Says whether an object is an array of the library, without importing the library.
+    access : str or type of Access
+        The class that reaches its arrays, or where it is, as ``"module:class"``.
+    """
+
+    profile: Profile
     owns: Callable[[object], bool]
-    way_out: str
+    access: str | type[Access] = Access
+    _made: list[Access] = field(default_factory=list, compare=False, repr=False)
+
+    def reach(self) -> Access:
+        """Return the object that reaches its arrays, made once."""
+        if not self._made:
+            kind = self.access
+            if isinstance(kind, str):
+                module, _, name = kind.partition(":")
+                kind = getattr(importlib.import_module(module), name)
+            self._made.append(kind(self.profile))
+        return self._made[0]
 
 
 def _from_package(*packages: str) -> Callable[[object], bool]:
@@ -33,22 +63,63 @@ def _from_package(*packages: str) -> Callable[[object], bool]:
     return lambda x: any(cls.__module__.partition(".")[0] in packages for cls in type(x).__mro__)
 
 
-_FOREIGN: Final = (
-    _Foreign("torch", array_api_compat.is_torch_array, "x.numpy(force=True)"),
-    _Foreign("jax", array_api_compat.is_jax_array, "numpy.asarray(x)"),
-    _Foreign("dask", array_api_compat.is_dask_array, "x.compute()"),
-    _Foreign("cupy", array_api_compat.is_cupy_array, "x.get()"),
-    _Foreign("sparse", array_api_compat.is_pydata_sparse_array, "x.todense()"),
-    _Foreign("ndonnx", array_api_compat.is_ndonnx_array, "x.unwrap_numpy()"),
-    _Foreign("mlx", _from_package("mlx"), "numpy.array(x)"),
-    _Foreign("array_api_strict", _from_package("array_api_strict"), "numpy.asarray(x)"),
+def _is_jax_array(x: object) -> bool:
+    return array_api_compat.is_jax_array(x)
+
+
+_NUMPY: Final = Library(PROFILES["numpy"], lambda x: isinstance(x, np.ndarray), NumpyAccess)
+_OWN: Final = (
+    _NUMPY,
+    Library(PROFILES["torch"], array_api_compat.is_torch_array, "arrayq.interop.torch:TorchAccess"),
+    Library(PROFILES["jax"], _is_jax_array, "arrayq.interop.jax:JaxAccess"),
+    Library(PROFILES["dask"], array_api_compat.is_dask_array, "arrayq.interop.dask:DaskAccess"),
+    Library(PROFILES["cupy"], array_api_compat.is_cupy_array, "arrayq.interop.cupy:CupyAccess"),
+    Library(PROFILES["sparse"], array_api_compat.is_pydata_sparse_array),
+    Library(
+        PROFILES["ndonnx"], array_api_compat.is_ndonnx_array, "arrayq.interop.ndonnx:NdonnxAccess"
+    ),
+    Library(PROFILES["mlx"], _from_package("mlx"), "arrayq.interop.mlx:MlxAccess"),
+    Library(
+        PROFILES["array_api_strict"],
+        _from_package("array_api_strict"),
+        "arrayq.interop.strict:StrictAccess",
+    ),
+    Library(PROFILES["cubed"], _from_package("cubed")),
 )
 
-_NUMPY: Final = PROFILES["numpy"]
+
+@functools.cache
+def _third_party() -> tuple[Library, ...]:
+    """Return the libraries that installed packages describe.
+
+    Raises
+    ------
+    ArrayTypeError
+        An entry point names something else.
+    """
+    found = []
+    for point in entry_points(group="arrayq.namespaces"):
+        library = point.load()
+        if not isinstance(library, Library):
+            raise ArrayTypeError(
+                f"an entry point of arrayq.namespaces requires a Library, got {point.value}, "
+                f"which is {type(library).__name__}"
+            )
+        found.append(library)
+    return tuple(found)
 
 
-def profile_of(x: object) -> Profile:
-    """Return the capability row of the library that `x` is an array of.
+@functools.cache
+def _other(name: str) -> Library:
+    """Return the library of arrays that only array_api_compat knows."""
+    return Library(replace(PROFILES["other"], name=name), lambda _: False)
+
+
+_LIBRARY_OF_TYPE: Final[dict[type, Library]] = {np.ndarray: _NUMPY}
+
+
+def library_of(x: object) -> Library:
+    """Return the library that `x` is an array of.
 
     Parameters
     ----------
@@ -59,28 +130,48 @@ def profile_of(x: object) -> Profile:
     ------
     ArrayTypeError
         `x` is no array of any library, or its mask would be lost.
-    UnsupportedSchemeError
-        `x` is an array of a library without a row.
     """
-    # By far the most frequent answer, and asking a library takes longer than a small kernel.
-    if type(x) is np.ndarray:
-        return _NUMPY
+    # Asking every library takes longer than a small kernel, so that types are remembered.
+    known = _LIBRARY_OF_TYPE.get(type(x))
+    if known is not None:
+        return known
+    library = _found(x)
+    _LIBRARY_OF_TYPE[type(x)] = library
+    return library
+
+
+def _found(x: object) -> Library:
     if isinstance(x, np.ma.MaskedArray):
         raise ArrayTypeError(
             "x requires an array without a mask, got numpy.ma.MaskedArray; fill it with x.filled(0)"
         )
-    if isinstance(x, np.ndarray | np.generic):
+    if isinstance(x, np.generic):
         return _NUMPY
-    for foreign in _FOREIGN:
-        if foreign.owns(x):
-            raise UnsupportedSchemeError(_unsupported(foreign.name, foreign.way_out))
-    kind = type(x)
+    for library in (*_third_party(), *_OWN):
+        if library.owns(x):
+            return library
     if array_api_compat.is_array_api_obj(x):
-        raise UnsupportedSchemeError(_unsupported(kind.__module__, "numpy.asarray(x)"))
+        return _other(type(x).__module__.partition(".")[0])
     raise ArrayTypeError(
-        f"x requires an array of a supported library ({_supported()}), got {kind.__name__}; "
-        "convert it with numpy.asarray(x)"
+        f"x requires an array of a supported library ({', '.join(_names())}), got "
+        f"{type(x).__name__}; convert it with numpy.asarray(x)"
     )
+
+
+def profile_of(x: object) -> Profile:
+    """Return the capability row of the library that `x` is an array of.
+
+    Raises
+    ------
+    ArrayTypeError
+        As `library_of` does.
+    """
+    return library_of(x).profile
+
+
+def _names() -> list[str]:
+    third_party = [library.profile.name for library in _third_party()]
+    return [*(name for name, row in PROFILES.items() if row.paths), *third_party]
 
 
 def profile_named(name: str) -> Profile:
@@ -95,17 +186,50 @@ def profile_named(name: str) -> Profile:
     """
     if not isinstance(name, str):
         raise ArrayTypeError(f"namespace requires the name of an array library, got {name!r}")
-    if name in PROFILES:
-        return PROFILES[name]
-    way_out = {foreign.name: foreign.way_out for foreign in _FOREIGN}.get(name, "numpy.asarray(x)")
-    raise UnsupportedSchemeError(_unsupported(name, way_out))
+    third_party = {library.profile.name: library.profile for library in _third_party()}
+    profile = third_party.get(name) or PROFILES.get(name)
+    if profile is None:
+        raise UnsupportedSchemeError(
+            f"namespace requires one of {', '.join(_names())}, got {name!r}; arrays of any library "
+            "that array_api_compat.array_namespace accepts work as those of 'other'"
+        )
+    return profile
 
 
-def _supported() -> str:
-    return ", ".join(PROFILES)
+class Located(NamedTuple):
+    """An array, the access to it, and its memory where that can be reached."""
+
+    array: Any
+    access: Access
+    view: Host | None
+    dtype: str
+
+    @property
+    def profile(self) -> Profile:
+        """The library's row of the capability table."""
+        return self.access.profile
+
+    @property
+    def path(self) -> str:
+        """The path that the array takes."""
+        paths = self.access.profile.paths
+        if self.view is not None:
+            return "host"
+        return paths[-1] if paths else "none"
 
 
-def _unsupported(name: str, way_out: str) -> str:
-    return (
-        f"arrayq requires an array of {_supported()}, got one of {name}; convert it with {way_out}"
-    )
+# Set by arrayq.testing, to take another path than the usual one.
+_forced: list[str] = []
+
+
+def located(x: object) -> Located:
+    """Return what is known of an array: library, memory, dtype.
+
+    Raises
+    ------
+    ArrayTypeError
+        As `library_of` does.
+    """
+    access = library_of(x).reach()
+    view = None if _forced else access.view(x)
+    return Located(x, access, view, access.dtype_name(x))

@@ -1,0 +1,179 @@
+"""What works where, asked and printed.
+
+The questions `supports` and `capabilities` are answered by the rows of `arrayq.capability`, which
+also refuse at run time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from arrayq.capability import OPERATIONS, Profile, operation_named, refusal_of
+from arrayq.errors import SchemeError, UnsupportedSchemeError
+from arrayq.formats import FORMATS
+from arrayq.namespaces import located, profile_named
+from arrayq.presets import scheme as parse_scheme
+from arrayq.scheme import BlockScale, QuantMode, QuantScheme, QuantStore, QuantValue, ScaleDtype
+
+__all__ = ["CapabilityRow", "Verdict", "capabilities", "supports"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer that is true or false and says why.
+
+    Parameters
+    ----------
+    ok : bool
+        Whether it works.
+    reason : str
+        What is required and what to do instead; empty when it works.
+    """
+
+    ok: bool
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        """Return whether it works."""
+        return self.ok
+
+
+class CapabilityRow(NamedTuple):
+    """One line of the table that `capabilities` returns.
+
+    Parts of a scheme that an operation does not depend on are None.
+    """
+
+    operation: str
+    value: str
+    scale: str | None
+    store: str | None
+    mode: str | None
+    ok: bool
+    reason: str
+
+
+def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "quantize") -> Verdict:
+    """Say whether an operation works, before any work is done.
+
+    Parameters
+    ----------
+    x_or_name : array or str
+        An array, or the name of an array library.
+    scheme : QuantScheme or str
+        The scheme, or its short spelling.
+    operation : str
+        One of `OPERATIONS`.
+
+    Returns
+    -------
+    Verdict
+        True or false, with the reason that running the operation would give.
+
+    Raises
+    ------
+    ArrayTypeError
+        The first argument is neither a string nor an array of any library.
+    SchemeError
+        The scheme is misspelled.
+
+    Examples
+    --------
+    >>> bool(supports("numpy", "nvfp4"))
+    True
+    """
+    scheme = parse_scheme(scheme)
+    operation_named(operation)
+    try:
+        if isinstance(x_or_name, str):
+            refusal = refusal_of(profile_named(x_or_name), scheme, operation)
+        else:
+            x = located(x_or_name)
+            refusal = refusal_of(x.profile, scheme, operation, x.dtype, x.path)
+    except UnsupportedSchemeError as refused:
+        return Verdict(False, str(refused))
+    return Verdict(True) if refusal is None else Verdict(False, refusal[1])
+
+
+def capabilities(namespace: str = "numpy") -> tuple[CapabilityRow, ...]:
+    """Return the capability table of an array library.
+
+    Parameters
+    ----------
+    namespace : str
+        The name of the library.
+
+    Returns
+    -------
+    tuple of CapabilityRow
+        One row for each operation, value, scale dtype, store and mode; combinations that no
+        scheme can have are among them, with the rule that they break as their reason.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        There is no row for that library.
+    """
+    profile = profile_named(namespace)
+    return tuple(row for name in OPERATIONS for row in _rows(profile, name))
+
+
+def _rows(profile: Profile, operation: str) -> list[CapabilityRow]:
+    reads = operation_named(operation).reads
+    if reads == {"value"}:
+        # Bare elements have neither scale nor layout, and every row of the registry is one.
+        return [CapabilityRow(operation, name, None, None, None, True, "") for name in FORMATS]
+    rows = []
+    for value, scale, store, mode in itertools.product(
+        QuantValue,
+        ScaleDtype if "scale" in reads else (None,),
+        _STORES,
+        QuantMode if "mode" in reads else (None,),
+    ):
+        verdict = _verdict(profile, operation, value, scale, store, mode)
+        rows.append(
+            CapabilityRow(
+                operation,
+                str(value),
+                scale and str(scale),
+                store.kind.value,
+                mode and str(mode),
+                verdict.ok,
+                verdict.reason,
+            )
+        )
+    return rows
+
+
+_STORES: Final = (QuantStore.NATIVE, QuantStore.packed_native(), QuantStore.packed_u32())
+
+
+def _verdict(
+    profile: Profile,
+    operation: str,
+    value: QuantValue,
+    scale: ScaleDtype | None,
+    store: QuantStore,
+    mode: QuantMode | None,
+) -> Verdict:
+    """Return the verdict on the simplest scheme made of these parts."""
+    lookup = mode is QuantMode.LOOKUP
+    try:
+        scheme = QuantScheme(
+            value,
+            store,
+            mode or _any_mode(value),
+            block=BlockScale(32, scale or ScaleDtype.F32),
+            codebook=range(1 << value.bits) if lookup else None,
+        )
+    except SchemeError as broken:
+        return Verdict(False, str(broken))
+    refusal = refusal_of(profile, scheme, operation)
+    return Verdict(True) if refusal is None else Verdict(False, refusal[1])
+
+
+def _any_mode(value: QuantValue) -> QuantMode:
+    """Return a mode that `value` can have, for operations that do not depend on it."""
+    return QuantScheme().with_value(value).mode

@@ -1,0 +1,42 @@
+"""MLX: memory that CPU and GPU share, seen once the array is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from arrayq.interop.access import Access, Host
+
+__all__ = ["MlxAccess"]
+
+
+class MlxAccess(Access):
+    """How MLX's arrays are reached. Reading the memory computes what is still to be computed."""
+
+    def namespace(self, x: Any) -> Any:
+        """Return mlx.core."""
+        return mx
+
+    def device(self, x: Any) -> Any:
+        """Return None: an array has no device of its own."""
+        return None
+
+    def view(self, x: Any) -> Host | None:
+        """Return the memory; None inside `mlx.core.compile` and other transformations."""
+        try:
+            return np.asarray(x.view(mx.uint16) if x.dtype == mx.bfloat16 else x)
+        except (RuntimeError, ValueError):
+            return None
+
+    def wrap(self, host: Host, like: Any, dtype: str | None = None) -> Any:
+        """Return a copy, which is the only way in."""
+        array = mx.array(np.ascontiguousarray(host)).reshape(host.shape)
+        return array if dtype is None else array.view(getattr(mx, dtype))
+
+    asarray = wrap
+
+    def sees_values(self, x: Any) -> bool:
+        """Whether the array is not one that a transformation traces."""
+        return self.view(x) is not None
