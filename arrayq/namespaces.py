@@ -233,6 +233,11 @@ def introduce() -> None:
             library.reach()
 
 
+# torch.compile runs a function of this mark for real rather than following it, so that the first
+# call of all may be one that it compiles.
+setattr(introduce, "_dynamo_marked_constant", True)  # noqa: B010
+
+
 class Located(NamedTuple):
     """An array, the access to it, and its memory where that can be reached."""
 

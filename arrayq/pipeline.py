@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 
+from arrayq import recording
 from arrayq._paths import host
 from arrayq._paths.parts import Met, Policy, Stored
 from arrayq._paths.space import Space
@@ -32,7 +33,7 @@ from arrayq.capability import require
 from arrayq.errors import ArgumentError, ArrayTypeError, NonFiniteError
 from arrayq.hosting import access_of, floats_on_host, on_host, returned
 from arrayq.layout import plan
-from arrayq.namespaces import Located, located
+from arrayq.namespaces import Located, introduce, located
 from arrayq.numerics import Calibration
 from arrayq.outputs import dtype_name, float_memory, reused, writable
 from arrayq.presets import scheme as parse_scheme
@@ -125,6 +126,9 @@ def quantize(
     >>> q.codes()
     array([-127,  -91,  -54,  -18,   18,   54,   91,  127], dtype=int8)
     """
+    introduce()
+    if recording.is_recording():
+        return recording.recorder.quantize(x, scheme, qparams, method, nonfinite)
     task = _Task(x, scheme, "quantize", qparams, method, nonfinite, threads)
     if task.here.view is None:
         if out is not None:
@@ -172,6 +176,9 @@ def dequantize(
     LayoutError
         `out` has another shape or dtype, or cannot be written.
     """
+    introduce()
+    if recording.is_recording():
+        return recording.recorder.dequantize(q, dtype)
     if not isinstance(q, QuantizedArray):
         raise ArrayTypeError(
             f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
@@ -224,6 +231,9 @@ def calibrate(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, NonFiniteError
         As :func:`quantize` does.
     """
+    introduce()
+    if recording.is_recording():
+        return recording.recorder.calibrate(x, scheme, method, nonfinite)
     task = _Task(x, scheme, "calibrate", None, method, nonfinite, threads)
     if task.here.view is None:
         return QuantizedArray._of(task.elsewhere(encode=False), task.plan).qparams
@@ -258,6 +268,9 @@ def fake_quantize(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, QParamsError, NonFiniteError
         As :func:`quantize` does.
     """
+    introduce()
+    if recording.is_recording():
+        return recording.recorder.fake_quantize(x, scheme, qparams, method, nonfinite)
     _refuse_quantized(x)
     access = located(x).access
     dtype = access.dtype_name(x)
