@@ -133,6 +133,8 @@ cdef class Dequantizer:
         The rules for scales and zero points (``arrayq._paths.scale_rules``).
     scale_count, word_count : int
         Entries of the whole grid and words of the whole data.
+    new_array : callable, optional
+        Makes memory for `dequantize`.
     """
 
     cdef Geometry geometry
@@ -142,11 +144,13 @@ cdef class Dequantizer:
     cdef int64_t scale_count
     cdef int64_t data_bytes
     cdef object tables               # keeps the memory that job.codec points into
+    cdef object new_array
     cdef readonly int64_t boxes
 
     def __init__(
         self, *, int kind, const int64_t[:, ::1] geometry, int packed, int64_t codes_per_word,
         int64_t chunk, int word_bytes, tuple codec, rules, int64_t scale_count, int64_t word_count,
+        new_array=None,
     ):
         cdef Job* job = &self.job
         read_geometry(&self.geometry, geometry, packed, codes_per_word, chunk)
@@ -162,11 +166,18 @@ cdef class Dequantizer:
         job.zero_dtype = <ZeroDtype><int>zero_dtype
         job.word_bytes = word_bytes
         self.tables = codec
+        self.new_array = new_array
         self.boxes = count_boxes(&self.geometry)
         self.floats = lies_in_floats(&self.geometry, job.kind, False)
         self.array_bytes = array_bytes(&self.geometry, job.kind)
         self.scale_count = scale_count
         self.data_bytes = word_count * word_bytes
+
+    def dequantize(self, data, scales, zeros, tensor_scale):
+        """Decode into new memory, on this thread."""
+        array = self.new_array()
+        self._call(array, data, scales, zeros, tensor_scale, 0, ALL)
+        return array
 
     def run(
         self, array, data, scales, zeros, tensor_scale, int64_t first_box=0, int64_t end_box=ALL,
@@ -176,6 +187,11 @@ cdef class Dequantizer:
         of the geometry.
 
         The others are the stored parts, in C order, and None where the scheme has none."""
+        self._call(array, data, scales, zeros, tensor_scale, first_box, end_box)
+
+    cdef int _call(
+        self, array, data, scales, zeros, tensor_scale, int64_t first_box, int64_t end_box,
+    ) except -1:
         cdef Py_buffer views[5]
         cdef Job job = self.job
         if end_box == ALL:
@@ -205,3 +221,4 @@ cdef class Dequantizer:
                 _run(&job, first_box, end_box)
         finally:
             release_all(views, 5)
+        return 0

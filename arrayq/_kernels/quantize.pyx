@@ -72,6 +72,10 @@ cdef class Quantizer:
         What is measured of a block.
     scale_count, word_count : int
         Entries of the whole grid and words of the whole data.
+    new_parts : tuple of four callables or None, optional
+        Make memory for data, scales, zeros and tensor scale, for `quantize`.
+    whole : Quantizer, optional
+        Sees the same arrays as one block, for `quantize` under a tensor scale.
     """
 
     cdef Geometry geometry
@@ -81,12 +85,15 @@ cdef class Quantizer:
     cdef int64_t scale_count
     cdef int64_t data_bytes
     cdef object tables               # keeps the memory that job.codec points into
+    cdef object new_data, new_scales, new_zeros, new_tensor_scale
+    cdef Quantizer whole
     cdef readonly int64_t boxes
 
     def __init__(
         self, *, int kind, bint swapped, const int64_t[:, ::1] geometry, int packed,
         int64_t codes_per_word, int64_t chunk, int word_bytes, tuple codec, rules, int measure,
-        int64_t scale_count, int64_t word_count,
+        int64_t scale_count, int64_t word_count, tuple new_parts=(None, None, None, None),
+        Quantizer whole=None,
     ):
         cdef Job* job = &self.job
         read_geometry(&self.geometry, geometry, packed, codes_per_word, chunk)
@@ -116,11 +123,41 @@ cdef class Quantizer:
             job.codec.low = -4194304
             job.codec.high = 4194304
         self.tables = codec
+        self.new_data, self.new_scales, self.new_zeros, self.new_tensor_scale = new_parts
+        self.whole = whole
         self.boxes = count_boxes(&self.geometry)
         self.floats = lies_in_floats(&self.geometry, job.kind, swapped)
         self.array_bytes = array_bytes(&self.geometry, job.kind)
         self.scale_count = scale_count
         self.data_bytes = word_count * word_bytes
+
+    def quantize(self, array, int policy):
+        """Quantize an array into new memory, on this thread.
+
+        Returns
+        -------
+        tuple or None
+            What was met, data, scales, zeros and tensor scale. None where there is a tensor
+            scale and the array is not all finite: what becomes of it then is for the caller.
+        """
+        cdef int met
+        cdef int32_t largest = 0
+        zeros = tensor_scale = None
+        if self.new_tensor_scale is not None:
+            if self.whole is None or self.whole._call(
+                array, None, None, None, None, None, MEASURE, IGNORE, 0, ALL, &largest
+            ):
+                return None
+            tensor_scale = self.new_tensor_scale()
+            tensor_scale[()] = self.tensor_scale(aq_float(<uint32_t>largest))
+        data, scales = self.new_data(), self.new_scales()
+        if self.new_zeros is not None:
+            zeros = self.new_zeros()
+        met = self._call(
+            array, data, scales, zeros, tensor_scale, None, MEASURE | SCALE | ENCODE, policy, 0,
+            ALL, NULL,
+        )
+        return met, data, scales, zeros, tensor_scale
 
     def run(
         self, array, data, scales, zeros, tensor_scale, ranges, int phases, int policy,

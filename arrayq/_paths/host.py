@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_scheme
+from arrayq._paths.memory import empty_host, new_parts
 from arrayq._paths.scale_rules import Measure, largest_raw_scale, measure_of, scale_arguments
 from arrayq._paths.threads import run_boxes
 from arrayq.layout import Cut, Plan, collapse
@@ -48,8 +49,6 @@ Array = npt.NDArray[Any]
 
 # Numbered as ElementKind in lines.pxd.
 ELEMENT_KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
-# What frameworks want of memory that they are to take without a copy.
-_ALIGNMENT = 64
 
 
 class Phase(enum.IntFlag):
@@ -101,51 +100,14 @@ _PHASES = (
 _PREPARED = 1024
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Parts:
-    """Shapes and dtypes of the stored parts of a plan."""
-
-    data: tuple[tuple[int, ...], np.dtype[Any]]
-    scale_data: tuple[tuple[int, ...], np.dtype[Any]]
-    zero_point: tuple[tuple[int, ...], np.dtype[Any]] | None
-    two_level: bool
-
-    @classmethod
-    def of(cls, plan: Plan) -> _Parts:
-        scheme = plan.scheme
-        return cls(
-            (plan.data_shape, np.dtype(plan.data_dtype)),
-            (plan.grid, np.dtype(scheme.scale_dtype.stored_dtype)),
-            None if scheme.zero is None else (plan.grid, np.dtype(scheme.zero.dtype.stored_dtype)),
-            scheme.two_level,
-        )
-
-    def allocate(self, *, aligned: bool = False) -> Stored:
-        empty = empty_host if aligned else np.empty
-        return Stored(
-            empty(*self.data),
-            empty(*self.scale_data),
-            None if self.zero_point is None else empty(*self.zero_point),
-            empty((), _FLOAT32) if self.two_level else None,
-        )
-
-
-_FLOAT32 = np.dtype(np.float32)
-_parts = lru_cache(maxsize=_PREPARED)(_Parts.of)
-
-
 def allocate(plan: Plan, *, aligned: bool = False) -> Stored:
     """Uninitialised arrays for a plan; `aligned` ones are those of :func:`empty_host`."""
-    return _parts(plan).allocate(aligned=aligned)
-
-
-def empty_host(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
-    """Uninitialised writable array that starts at a multiple of 64 bytes."""
-    dtype = np.dtype(dtype)
-    size = prod(shape) * dtype.itemsize
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
+    data, scale_data, zero_point, tensor_scale = (
+        None if new is None else new() for new in new_parts(plan, aligned)
+    )
+    assert data is not None
+    assert scale_data is not None
+    return Stored(data, scale_data, zero_point, tensor_scale)
 
 
 class _Walk:
@@ -205,25 +167,33 @@ class Quantization(_Walk):
     ) -> None:
         super().__init__(plan, dtype, strides, name)
         self.measure = measure_of(plan.scheme, calibration)
-        self.parts = _Parts.of(plan)
-        self.blocks: Any = None if self.empty else self._kernel(Cut.BLOCKS)
+        self.blocks: Any = None
+        self.whole: Any = None
+        if self.empty:
+            return
+        if plan.scheme.two_level and self.measure is Measure.MAGNITUDE:
+            self.whole = self._kernel(Cut.WORDS, plan.as_one_block)
+        self.blocks = self._kernel(Cut.BLOCKS, new_parts=new_parts(plan, False), whole=self.whole)
 
     @cached_property
     def words(self) -> Any:
         """The kernel for passes that may cut blocks."""
         return self._kernel(Cut.WORDS)
 
-    @cached_property
-    def whole(self) -> Any:
-        """The kernel for what concerns the whole array."""
-        if self.measure is not Measure.MAGNITUDE:
-            return self.blocks
-        return self._kernel(Cut.WORDS, self.plan.as_one_block)
-
-    def _kernel(self, cut: Cut, plan: Plan | None = None) -> Any:
+    def _kernel(self, cut: Cut, plan: Plan | None = None, **more: Any) -> Any:
         return kernels.quantize.Quantizer(
-            **self.arguments(cut, plan), swapped=self.swapped, measure=self.measure
+            **self.arguments(cut, plan), swapped=self.swapped, measure=self.measure, **more
         )
+
+    def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[Met, Stored]:
+        """Quantize an array of this plan, dtype and strides into memory of its own."""
+        if threads == 1 and not (self.empty or self.as_bits):
+            made = self.blocks.quantize(x, policy)
+            if made is not None:
+                flags, data, scale_data, zero_point, tensor_scale = made
+                return _METS[flags], Stored(data, scale_data, zero_point, tensor_scale)
+        stored = allocate(self.plan)
+        return self.run(x, policy, threads, stored), stored
 
     def run(
         self,
@@ -256,7 +226,7 @@ class Quantization(_Walk):
         self, x: Array, policy: Policy, threads: int, tensor_scale: Array
     ) -> Met | None:
         """Store the tensor scale; return what was met where the policy refuses it."""
-        kernel = self.whole
+        kernel = self.whole or self.blocks
         flags: int
         if threads == 1:
             flags, largest = kernel.largest_range(x)
@@ -422,13 +392,34 @@ class Dequantization(_Walk):
     """Decoding into arrays of one plan, dtype and strides; made by :func:`dequantization`."""
 
     def __init__(
-        self, plan: Plan, dtype: np.dtype[Any], strides: tuple[int, ...], name: str | None
+        self, plan: Plan, dtype: np.dtype[Any], strides: tuple[int, ...] | None, name: str | None
     ) -> None:
+        self.new_array: Any = None
+        if strides is None:
+            strides = tuple(
+                dtype.itemsize * prod(plan.shape[axis + 1 :]) for axis in range(len(plan.shape))
+            )
+            self.new_array = partial(np.empty, plan.shape, dtype)
         super().__init__(plan, dtype, strides, name)
-        self.lines: Any = None if self.empty else self._kernel()
+        self.lines: Any = None
+        if not self.empty:
+            self.lines = kernels.dequantize.Dequantizer(
+                **self.arguments(Cut.LINES), new_array=self.new_array
+            )
 
-    def _kernel(self) -> Any:
-        return kernels.dequantize.Dequantizer(**self.arguments(Cut.LINES))
+    def into_new(self, stored: Stored, threads: int) -> Array:
+        """Decode into memory of its own, in C order; only where prepared without strides."""
+        if threads == 1 and not (self.empty or self.as_bits):
+            try:
+                made: Array = self.lines.dequantize(
+                    stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale
+                )
+                return made
+            except BufferError:
+                pass  # as in `run`, which is to do it
+        out: Array = self.new_array()
+        self.run(stored, out, threads)
+        return out
 
     def run(self, stored: Stored, out: Array, threads: int) -> None:
         """Decode into an array of this plan, dtype and strides; see :func:`dequantize`."""
@@ -436,27 +427,43 @@ class Dequantization(_Walk):
             return
         if self.as_bits:
             out = out.view(np.uint16)
-        parts = stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale
         try:
-            _decode(self.lines, parts, out, threads)
+            self._run(stored, out, threads)
         except BufferError:
             # asking beforehand would take longer than decoding a small array
-            copies = [None if part is None else np.ascontiguousarray(part) for part in parts]
-            _decode(self.lines, copies, out, threads)
+            self._run(_contiguous(stored), out, threads)
+
+    def _run(self, stored: Stored, out: Array, threads: int) -> None:
+        kernel = self.lines
+        data, scales, zeros = stored.data, stored.scale_data, stored.zero_point
+        if threads == 1:
+            kernel.run(out, data, scales, zeros, stored.tensor_scale)
+        else:
+            work = partial(kernel.run, out, data, scales, zeros, stored.tensor_scale)
+            run_boxes(work, kernel.boxes, threads)
 
 
-def _decode(kernel: Any, parts: Iterable[Array | None], out: Array, threads: int) -> None:
-    if threads == 1:
-        kernel.run(out, *parts)
-    else:
-        run_boxes(partial(kernel.run, out, *parts), kernel.boxes, threads)
+def _contiguous(stored: Stored) -> Stored:
+    zeros = stored.zero_point
+    return Stored(
+        np.ascontiguousarray(stored.data),
+        np.ascontiguousarray(stored.scale_data),
+        None if zeros is None else np.ascontiguousarray(zeros),
+        stored.tensor_scale,
+    )
 
 
 @lru_cache(maxsize=_PREPARED)
 def dequantization(
-    plan: Plan, dtype: np.dtype[Any], strides: tuple[int, ...], name: str | None = None
+    plan: Plan,
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...] | None = None,
+    name: str | None = None,
 ) -> Dequantization:
-    """Prepare for decoding into arrays of a plan, dtype and strides; see :class:`_Walk`."""
+    """Prepare for decoding into arrays of a plan, dtype and strides; see :class:`_Walk`.
+
+    Without strides for :meth:`Dequantization.into_new`.
+    """
     return Dequantization(plan, dtype, strides, name)
 
 
