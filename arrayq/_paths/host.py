@@ -102,12 +102,13 @@ _PREPARED = 1024
 
 def allocate(plan: Plan, *, aligned: bool = False) -> Stored:
     """Uninitialised arrays for a plan; `aligned` ones are those of :func:`empty_host`."""
-    data, scale_data, zero_point, tensor_scale = (
-        None if new is None else new() for new in new_parts(plan, aligned)
+    new_data, new_scales, new_zeros, new_tensor_scale = new_parts(plan, aligned)
+    return Stored(
+        new_data(),
+        new_scales(),
+        None if new_zeros is None else new_zeros(),
+        None if new_tensor_scale is None else new_tensor_scale(),
     )
-    assert data is not None
-    assert scale_data is not None
-    return Stored(data, scale_data, zero_point, tensor_scale)
 
 
 class _Walk:
@@ -187,7 +188,9 @@ class Quantization(_Walk):
 
     def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[Met, Stored]:
         """Quantize an array of this plan, dtype and strides into memory of its own."""
-        if threads == 1 and not (self.empty or self.as_bits):
+        if self.as_bits:
+            x = x.view(np.uint16)
+        if threads == 1 and not self.empty:
             made = self.blocks.quantize(x, policy)
             if made is not None:
                 flags, data, scale_data, zero_point, tensor_scale = made

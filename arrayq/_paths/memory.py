@@ -15,13 +15,15 @@ from arrayq.layout import Plan
 __all__ = ["empty_host", "new_parts"]
 
 Array = npt.NDArray[Any]
+New = Callable[[], Array]
+"""Makes uninitialised memory."""
 
 # What other libraries want of memory that they are to take without a copy.
 _ALIGNMENT = 64
 
 
 @lru_cache(maxsize=1024)
-def new_parts(plan: Plan, aligned: bool) -> tuple[Callable[[], Array] | None, ...]:
+def new_parts(plan: Plan, aligned: bool) -> tuple[New, New, New | None, New | None]:
     """Return what makes data, scales, zero points and tensor scale; None for what a plan lacks."""
     scheme, zero = plan.scheme, plan.scheme.zero
     empty = empty_host if aligned else np.empty
