@@ -252,6 +252,12 @@ class Located(NamedTuple):
         return self.access.profile
 
     @property
+    def bits(self) -> str | None:
+        """The dtype that the integers in `view` are the bits of; None where NumPy has the dtype."""
+        view = self.view
+        return None if view is None or view.dtype.name == self.dtype else self.dtype
+
+    @property
     def path(self) -> str:
         """The path that the array takes."""
         paths = self.access.profile.paths

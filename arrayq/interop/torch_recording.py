@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree
 
 from arrayq import pipeline, recording
+from arrayq._paths.parts import Stored
 from arrayq.array import QuantizedArray
 from arrayq.layout import plan
 from arrayq.presets import scheme as parse_scheme
@@ -38,20 +39,20 @@ def _flatten(q: Any) -> tuple[list[Any], Any]:
         leaves.append(q.zero_point)
     if has_tensor:
         leaves.append(q.tensor_scale)
-    return leaves, (q.scheme, q.extent, q.block_offset, has_zero, has_tensor)
+    scheme, extent, block_offset = q._static()
+    return leaves, (scheme, extent, block_offset, has_zero, has_tensor)
 
 
 def _unflatten(leaves: Any, static: Any) -> Any:
     scheme, extent, block_offset, has_zero, has_tensor = static
     leaves = list(leaves)
     q = QuantizedArray.__new__(QuantizedArray)
-    object.__setattr__(q, "data", leaves[0])
-    object.__setattr__(q, "scale_data", leaves[1])
-    object.__setattr__(q, "zero_point", leaves[2] if has_zero else None)
-    object.__setattr__(q, "tensor_scale", leaves[-1] if has_tensor else None)
-    object.__setattr__(q, "scheme", scheme)
-    object.__setattr__(q, "extent", extent)
-    object.__setattr__(q, "block_offset", block_offset)
+    zero_point = leaves[2] if has_zero else None
+    tensor_scale = leaves[-1] if has_tensor else None
+    stored = Stored(leaves[0], leaves[1], zero_point, tensor_scale)
+    object.__setattr__(q, "_stored", stored)
+    object.__setattr__(q, "_plan", None)
+    object.__setattr__(q, "_meaning", (scheme, extent, block_offset))
     return q
 
 
@@ -96,9 +97,7 @@ def _calibrated(x: Any, scheme: Any, method: Any, nonfinite: Any) -> tuple[Any, 
     return tuple(_flatten_numbers(p)[0])
 
 
-def _rounded(
-    x: Any, scheme: Any, method: Any, nonfinite: Any, static: Any, *numbers: Any
-) -> Any:
+def _rounded(x: Any, scheme: Any, method: Any, nonfinite: Any, static: Any, *numbers: Any) -> Any:
     qparams = None if static is None else _unflatten_numbers(numbers, static)
     return pipeline.fake_quantize(x, scheme, qparams=qparams, method=method, nonfinite=nonfinite)
 
@@ -111,8 +110,7 @@ def _static_of(scheme: Any, codebook: Any, *shape: int) -> Any:
     if codebook is not None:
         scheme = scheme.with_codebook(codebook)
     layout = plan(scheme, tuple(int(length) for length in shape))
-    extent = None if layout.packed_axis is None else layout.shape[layout.packed_axis]
-    return layout.scheme, extent, (), scheme.zero is not None, scheme.two_level
+    return *layout.meaning, scheme.zero is not None, scheme.two_level
 
 
 def _static_numbers_of(scheme: Any) -> Any:
