@@ -10,7 +10,7 @@ from arrayq._paths.generic.rounding import round_magnitude
 from arrayq._paths.space import Array, Space
 from arrayq.edges import nearest_edges
 from arrayq.formats import Format, Kind
-from arrayq.numerics import ROUNDING_OF_KIND, Rounding
+from arrayq.numerics import Rounding
 from arrayq.scheme import QuantMode, QuantScheme
 
 __all__ = [
@@ -18,17 +18,11 @@ __all__ = [
     "fields_of_minifloats",
     "fields_of_whole",
     "numbers_of_fields",
-    "rounding_of",
     "sign_extend",
 ]
 
 _COUNTED_EDGES = 15
 """Up to this many, edges are compared with one after the other; more are searched."""
-
-
-def rounding_of(scheme: QuantScheme) -> Rounding:
-    """Return the rule by which a scheme's elements are rounded."""
-    return scheme.rounding or ROUNDING_OF_KIND[scheme.value.kind]
 
 
 # Integers.
@@ -71,7 +65,7 @@ def fields_of_minifloats(
     uniform : float32 array or None
         Random numbers for the stochastic rule.
     """
-    row, rule = scheme.value.format, rounding_of(scheme)
+    row, rule = scheme.value.format, scheme.rounding
     magnitude = space.xp.abs(quotients)
     if rule is Rounding.HALF_EVEN and row.max_code <= _COUNTED_EDGES:
         edges, _ = nearest_edges(row.values[: row.max_code + 1])

@@ -14,7 +14,15 @@ import math
 
 from arrayq._paths.space import Array, Space
 
-__all__ = ["clamp", "computed_once", "divide", "is_negative", "power_of_two", "settle", "without_negative_zero"]
+__all__ = [
+    "clamp",
+    "computed_once",
+    "divide",
+    "is_negative",
+    "power_of_two",
+    "settle",
+    "without_negative_zero",
+]
 
 _LARGEST_EXPONENT = 126
 """Powers of two up to this one, and their reciprocals, are normal float32 numbers."""
