@@ -151,6 +151,10 @@ class Profile:
         The integer dtype in which it puts 32-bit words together.
     index_integer : str
         The integer dtype of the indices that its ``take`` accepts.
+    views : bool
+        Whether its arrays have a ``view(dtype)`` onto their bits.
+    rewrites : bool
+        Whether its compiler may replace arithmetic by other arithmetic, with other roundings.
     subnormals : bool
         Whether its own arithmetic keeps float32 subnormals rather than flushing them to zero.
     signed_zeros : bool
@@ -169,6 +173,8 @@ class Profile:
     laziness: Laziness = Laziness.EAGER
     word_integer: str = "uint32"
     index_integer: str = "int32"
+    views: bool = False
+    rewrites: bool = True
     subnormals: bool = True
     signed_zeros: bool = True
     writes: bool = True
@@ -224,6 +230,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 dtypes=_FLOATS,
                 paths=("host", "generic"),
                 native_dtypes=_ML_DTYPES,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -233,6 +241,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 word_integer="int64",
                 native_dtypes=_TORCH_DTYPES,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -243,6 +253,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 subnormals=False,
                 writes=False,
                 native_dtypes=_JAX_DTYPES,
+                views=True,
                 refusals=_COMMON,
             ),
             Profile(
@@ -251,6 +262,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("chunked",),
                 laziness=Laziness.LAZY,
                 writes=False,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -259,6 +272,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("generic",),
                 subnormals=False,
                 writes=False,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -268,6 +283,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 writes=False,
                 native_dtypes=("bfloat16",),
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -276,6 +293,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("host", "generic"),
                 word_integer="int64",
                 writes=False,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(

@@ -187,12 +187,12 @@ def dequantize(
         raise ArrayTypeError(
             f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
         )
-    threads = resolve_threads(threads)
     if type(q._stored.data) is not np.ndarray:
         introduce()
         if recording.is_recording():
             return recording.recorder.dequantize(q, dtype)
-    elif out is None and not _forced:
+    threads = resolve_threads(threads)
+    if out is None and not _forced and type(q._stored.data) is np.ndarray:
         return _decoder(q.plan, dtype).into_new(q._stored, threads)
     access, hosted_q = access_of(q), on_host(q)
     if hosted_q is None:
