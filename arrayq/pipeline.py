@@ -26,9 +26,9 @@ import numpy as np
 
 from arrayq import recording
 from arrayq._paths import host
-from arrayq._paths.parts import Policy, Stored
+from arrayq._paths.parts import Met, Policy, Stored
 from arrayq._paths.threads import resolve_threads
-from arrayq.array import QuantizedArray
+from arrayq.array import QuantizedArray, made_of
 from arrayq.capability import require
 from arrayq.errors import ArgumentError, ArrayTypeError
 from arrayq.hosting import access_of, on_host, returned
@@ -130,9 +130,28 @@ def quantize(
         )
         return recorded
     if qparams is None and out is None:
-        made = _made_anew(x, scheme, method, nonfinite, threads)
-        if made is not None:
-            return made
+        # The short way of the most frequent call; whatever else there is to say, `_Task` says.
+        if type(x) is np.ndarray and not _forced:
+            # asking NumPy for the name of a dtype takes as long as a small kernel
+            access, view, name = _NUMPY, x, None
+        else:
+            access, view, name = _memory(x)
+        if view is not None:
+            try:
+                prepared = _quantization(
+                    access, scheme, method, view.shape, view.dtype, view.strides, name
+                )
+                policy = POLICIES[nonfinite]
+            except (TypeError, KeyError):
+                pass
+            else:
+                flags, data, scale_data, zero_point, tensor_scale = prepared.into_new(
+                    view, policy, resolve_threads(threads)
+                )
+                if flags:
+                    check_met(Met(flags), policy, located(x))
+                q = made_of(data, scale_data, zero_point, tensor_scale, prepared.plan)
+                return q if view is x else returned(q, x)
     task = _Task(x, scheme, "quantize", qparams, method, nonfinite, threads)
     if task.here.view is None:
         if out is not None:
@@ -184,13 +203,13 @@ def dequantize(
         raise ArrayTypeError(
             f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
         )
-    threads = resolve_threads(threads)
-    if type(q._stored.data) is not np.ndarray:
+    if type(q.data) is not np.ndarray:
         introduce()
         if recording.is_recording():
             return recording.recorder.dequantize(q, dtype)
     elif out is None and not _forced:
-        return _decoder(q.plan, dtype).into_new(q._stored, threads)
+        return _decoder(q.plan, dtype).into_new(q, resolve_threads(threads))
+    threads = resolve_threads(threads)
     access, hosted_q = access_of(q), on_host(q)
     if hosted_q is None:
         if out is not None:
@@ -315,37 +334,11 @@ def _decoder(layout: Plan, dtype: Any) -> host.Dequantization:
     return host.dequantization(layout, numpy_dtype(dtype_name(dtype)))
 
 
-def _made_anew(
-    x: Array,
-    scheme: QuantScheme | str,
-    method: Calibration | str | None,
-    nonfinite: str | None,
-    threads: int | None,
-) -> QuantizedArray | None:
-    """Quantize an array in CPU memory into new memory; None where that is not what there is to do.
-
-    The short way of the most frequent call: whatever else there is to say, `_Task` says.
-    """
-    if type(x) is np.ndarray and not _forced:
-        # asking NumPy for the name of a dtype takes as long as a small kernel
-        access, view, name = _NUMPY, x, None
-    else:
-        _refuse_quantized(x)
-        here = located(x)
-        if here.view is None or here.access.aligned:
-            return None
-        access, view, name = here.access, here.view, here.dtype
-    try:
-        prepared = _quantization(access, scheme, method, view.shape, view.dtype, view.strides, name)
-        policy = POLICIES[nonfinite]
-    except (TypeError, KeyError):
-        return None
-    threads = resolve_threads(threads)
-    met, stored = prepared.into_new(view, policy, threads)
-    if met:
-        check_met(met, policy, located(x))
-    q = QuantizedArray._of(stored, prepared.plan)
-    return q if view is x else returned(q, x)
+def _memory(x: Array) -> tuple[Access, Any, str | None]:
+    """An array's access, its memory where kernels may work on it as it is, its dtype."""
+    _refuse_quantized(x)
+    here = located(x)
+    return here.access, None if here.access.aligned else here.view, here.dtype
 
 
 def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calibration:
