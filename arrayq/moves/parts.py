@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Array", "GridMove", "Parts", "axes_of", "cannot_move", "parts_of", "parts_of_all", "probe",
+    "require_quantized",
 ]  # fmt: skip
 
 GridMove = Callable[[Array], Array]
@@ -117,6 +118,17 @@ class Parts:
         return QuantizedArray._from_parts(data, grids, settled.tensor_scale, layout)
 
 
+def require_quantized(q: object, operation: str) -> None:
+    """Raise ArrayTypeError for what is not a QuantizedArray."""
+    from arrayq.array import QuantizedArray
+
+    if not isinstance(q, QuantizedArray):
+        raise ArrayTypeError(
+            f"{operation} requires a QuantizedArray, got {type(q).__name__}; quantize it first, or "
+            "use the function of its own library"
+        )
+
+
 def parts_of(q: QuantizedArray, operation: str, *, in_library: bool = False) -> Parts:
     """Take an array apart: as NumPy's views where its parts lie in CPU memory.
 
@@ -136,13 +148,7 @@ def parts_of(q: QuantizedArray, operation: str, *, in_library: bool = False) -> 
     UnsupportedSchemeError
         A length is not known.
     """
-    from arrayq.array import QuantizedArray
-
-    if not isinstance(q, QuantizedArray):
-        raise ArrayTypeError(
-            f"{operation} requires a QuantizedArray, got {type(q).__name__}; quantize it first, or "
-            "use the function of its own library"
-        )
+    require_quantized(q, operation)
     seen = None if in_library else on_host(q)
     on: Operations
     if seen is not None:
