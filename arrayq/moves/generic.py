@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from arrayq._paths.generic import scales, words
@@ -123,7 +124,14 @@ class GenericOperations:
         """Return an array under another shape; the very array where that is its own."""
         if shape_of(array) == tuple(shape):
             return array
-        return self.space.xp.reshape(array, tuple(shape))
+        reshape = self.space.xp.reshape
+        try:
+            return reshape(array, tuple(shape))
+        except NotImplementedError:
+            # Lazy libraries may only merge or cut axes, which is enough by way of a single one.
+            if 0 in shape:
+                return self.space.full(tuple(shape), 0, self.access.dtype_name(array))
+            return reshape(reshape(array, (prod(shape),)), tuple(shape))
 
     def broadcast(self, array: Array, shape: Sequence[int]) -> Array:
         """Return an array with axes of length one repeated."""
@@ -151,10 +159,7 @@ class GenericOperations:
         self, array: Array, value: QuantValue, store: QuantStore, axis: int | None, extent: int
     ) -> Array:
         """Return words as fields."""
-        if axis is None:
-            line = words.unpack(self.space, self.reshaped(array, (1,)), value, store, 0, 1)
-            return self.reshaped(line, ())
-        if 0 in array.shape:
+        if axis is not None and 0 in array.shape:
             shape = shape_of(array)
             return self.space.full((*shape[:axis], extent, *shape[axis + 1 :]), 0, "uint8")
         return words.unpack(self.space, array, value, store, axis, extent)
@@ -163,10 +168,7 @@ class GenericOperations:
         self, fields: Array, value: QuantValue, store: QuantStore, axis: int | None
     ) -> Array:
         """Return fields as words."""
-        if not fields.ndim or axis is None:
-            line = words.pack(self.space, self.reshaped(fields, (1,)), value, store, 0)
-            return self.reshaped(line, ())
-        if 0 in fields.shape:
+        if axis is not None and 0 in fields.shape:
             shape = shape_of(fields)
             count = -(-shape[axis] // store.codes_per_word(value))
             full = (*shape[:axis], count, *shape[axis + 1 :])
