@@ -286,5 +286,5 @@ def test_a_length_that_is_not_known_is_refused() -> None:
     host = quantized("int8/16")
     data = array.from_array(host.data, chunks=3)
     q = host._with_parts(data[data[:, 0, 0] > 0], host.scale_data, None, None)
-    with pytest.raises(aq.UnsupportedSchemeError, match="known length on each axis"):
+    with pytest.raises(aq.UnsupportedSchemeError, match="known"):
         aq.flip(q)
