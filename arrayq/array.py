@@ -210,7 +210,7 @@ class QuantizedArray(MoveMethods):
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self.data.ndim
+        return len(self.data.shape)
 
     @property
     def size(self) -> int:

@@ -185,9 +185,9 @@ def register() -> None:
         flatten_with_keys_fn=_keyed(_NUMBERS, _flatten_numbers),
     )  # fmt: skip
     for function in (_quantized, _dequantized, _calibrated, _rounded):
-        torch.compiler.allow_in_graph(function)
+        torch.compiler.allow_in_graph(function)  # type: ignore[no-untyped-call]
     for constant in (_static_of, _static_numbers_of):
-        torch.compiler.assume_constant_result(constant)
+        torch.compiler.assume_constant_result(constant)  # type: ignore[no-untyped-call]
     # Values of classes that torch does not know are constants to it only by this registration,
     # which is not public yet; without it dynamic shapes and strict export are what is lost.
     with contextlib.suppress(ImportError, AttributeError):

@@ -113,11 +113,10 @@ def test_every_part_of_the_shape_of_the_grid_moves_alike(
         met.append(grids)
         scales = {"scale_data": grids["scale_data"]}
         moved = from_parts(data, scales, tensor_scale, layout)
-        object.__setattr__(moved, "zero_point", grids["zero_point"])
-        return moved
+        return moved._with_parts(moved.data, moved.scale_data, grids["zero_point"], tensor_scale)
 
-    object.__setattr__(q, "scale_data", numbers.astype(q.scale_data.dtype))
-    object.__setattr__(q, "zero_point", numbers.astype(q.scale_data.dtype))
+    of_cells = numbers.astype(q.scale_data.dtype)
+    q = q._with_parts(q.data, of_cells, of_cells.copy(), q.tensor_scale)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aq.QuantizedArray, "_from_parts", spy)
         moved_or_refused(move, q)
