@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import arrayq as aq
-from arrayq import hosting, namespaces
+from arrayq import hosting
 
 _CONVERTED = {
     "torch": ("torch", lambda module, part: module.from_numpy(np.array(part))),
@@ -51,13 +49,3 @@ def assert_same(got: aq.QuantizedArray, expected: aq.QuantizedArray, what: objec
 
 def _bits(part: Any) -> Any:
     return np.ascontiguousarray(part).view(f"u{part.dtype.itemsize}")
-
-
-@contextlib.contextmanager
-def out_of_reach() -> Iterator[None]:
-    """Keep arrays away from CPU memory, so that their own library moves them."""
-    namespaces._forced.append("generic")
-    try:
-        yield
-    finally:
-        namespaces._forced.clear()

@@ -152,13 +152,13 @@ def parts_of(q: QuantizedArray, operation: str, *, in_library: bool = False) -> 
     seen = None if in_library else on_host(q)
     on: Operations
     if seen is not None:
-        on, layout = HOST if seen is q else HostOperations(q.data), seen.plan
-        q = seen
+        on = HOST if seen is q else HostOperations(q.data)
+        layout, q = q.plan, seen
     else:
         from arrayq.moves.generic import generic_operations_of
 
         access_of(q).shape(q.data)
-        on, layout = generic_operations_of(q), plan(q.scheme, tuple(q.shape), q.block_offset)
+        on, layout = generic_operations_of(q), q.plan
     grids = {name: grid for name in _GRIDS if (grid := getattr(q, name)) is not None}
     return Parts(on, q.scheme, q.data, axes_of(layout), layout.packed_axis, grids, q.tensor_scale)
 
