@@ -12,6 +12,7 @@ import arrayq as aq
 from arrayq import hosting
 
 _CONVERTED = {
+    "numpy": ("numpy", lambda module, part: module.array(part)),
     "torch": ("torch", lambda module, part: module.from_numpy(np.array(part))),
     "jax": ("jax.numpy", lambda module, part: module.asarray(part)),
     "array_api_strict": ("array_api_strict", lambda module, part: module.asarray(part)),

@@ -87,7 +87,7 @@ class _HostValues:
     def _returned(self, found: Any) -> Any:
         if self.like is None:
             return found
-        return library_of(self.like).reach().wrap(np.ascontiguousarray(found), self.like)
+        return library_of(self.like).reach().wrap(np.asarray(found), self.like)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
