@@ -6,21 +6,20 @@ codebook, reach them as the arguments built here.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from arrayq.edges import nearest_edges
 from arrayq.formats import Format, Kind
 from arrayq.numerics import ROUNDING_OF_KIND, Rounding
 from arrayq.scheme import QuantMode, QuantScheme
 
-__all__ = ["Codec", "codec_of_format", "codec_of_scheme", "nearest_edges"]
+__all__ = ["Codec", "codec_of_format", "codec_of_scheme"]
 
 # Numbered as encode.pxd's CodecKind.
 _INTEGER, _MINIFLOAT, _TABLE, _UNSIGNED = range(4)
@@ -104,36 +103,6 @@ def codec_of_format(row: Format, *, native: bool, rounding: Rounding | None = No
         np.zeros(256, np.uint8),
         _padded_table(row.values),
     )
-
-
-def nearest_edges(values: tuple[float, ...]) -> tuple[list[float], list[int]]:
-    """Decision edges of a table of values, and the code on either side of each.
-
-    A number goes to the nearest value, and to the lower of two equally near ones: the edge
-    between neighbours is the largest float32 that is not above their midpoint, and what lies
-    above the edge goes to the upper one. Equal values are one place, held by the lowest code.
-
-    Parameters
-    ----------
-    values : tuple of float
-        Value of each code; float32 numbers in any order.
-
-    Returns
-    -------
-    edges : list of float
-        Ascending edges, one fewer than places.
-    order : list of int
-        Code of each place.
-    """
-    places = sorted({value: code for code, value in reversed(list(enumerate(values)))}.items())
-    edges = []
-    for (lower, _), (upper, _) in itertools.pairwise(places):
-        midpoint = (Fraction(lower) + Fraction(upper)) / 2
-        edge = np.float32(float(midpoint))
-        if Fraction(float(edge)) > midpoint:
-            edge = np.nextafter(edge, np.float32(-np.inf))
-        edges.append(float(edge))
-    return edges, [code for _, code in places]
 
 
 def _codec_of_table(values: tuple[float, ...], bits: int, native: bool) -> Codec:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_scheme
+from arrayq._paths.parts import Met, Policy, Stored
 from arrayq._paths.scale_rules import (
     largest_value,
     range_divisor,
@@ -45,15 +45,6 @@ class Phase(enum.IntFlag):
     ENCODE = 4
 
 
-class Policy(enum.IntEnum):
-    """What becomes of NaN and infinities; numbered as in quantize.pyx."""
-
-    RAISE = 0
-    PROPAGATE = 1
-    SATURATE = 2
-    IGNORE = 3
-
-
 class Measure(enum.IntEnum):
     """What is measured of a block; numbered as in quantize.pyx."""
 
@@ -61,28 +52,6 @@ class Measure(enum.IntEnum):
     MEAN = 1
     BOUNDS = 2
     EXTREME = 3
-
-
-class Met(enum.IntFlag):
-    """What a pass met; numbered as in quantize.pyx."""
-
-    NONFINITE = 1
-    NAN = 2
-
-    @property
-    def refused(self) -> Met:
-        """The part that no saturation can express."""
-        return self & Met.NAN
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """The arrays of a quantized array: data, grids of scales and zero points, tensor scale."""
-
-    data: Array
-    scale_data: Array
-    zero_point: Array | None
-    tensor_scale: Array | None
 
 
 def allocate(plan: Plan) -> Stored:

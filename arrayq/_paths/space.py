@@ -25,11 +25,14 @@ class Space:
     word_integer : str
         The integer dtype in which 32-bit words are put together and taken apart: ``"uint32"``, or
         ``"int64"`` where the library has no arithmetic for uint32.
+    index_integer : str
+        The integer dtype of the indices that ``take`` accepts.
     """
 
     xp: Any
     device: Any = None
     word_integer: str = "uint32"
+    index_integer: str = "int32"
 
     def dtype(self, name: str) -> Any:
         """Return the dtype object of a name."""
@@ -37,19 +40,34 @@ class Space:
 
     def constant(self, values: Sequence[float] | float, dtype: str = "float32") -> Array:
         """Return an array of Python numbers."""
-        return self.xp.asarray(values, dtype=self.dtype(dtype), **self._device())
+        return self.xp.asarray(values, dtype=self.dtype(dtype), **self.on())
 
     def full(self, shape: tuple[int, ...], value: float, dtype: str = "float32") -> Array:
         """Return an array of one number."""
-        return self.xp.full(shape, value, dtype=self.dtype(dtype), **self._device())
+        return self.xp.full(shape, value, dtype=self.dtype(dtype), **self.on())
 
     def arange(self, stop: int, dtype: str = "int32") -> Array:
         """Return the integers from 0 up to `stop`, which is not among them."""
-        return self.xp.arange(stop, dtype=self.dtype(dtype), **self._device())
+        return self.xp.arange(stop, dtype=self.dtype(dtype), **self.on())
 
     def cast(self, x: Array, dtype: str) -> Array:
         """Return an array in the dtype of a name."""
         return self.xp.astype(x, self.dtype(dtype))
 
-    def _device(self) -> dict[str, Any]:
+    def where(self, condition: Array, yes: Array | float, no: Array | float) -> Array:
+        """Return `yes` where a condition holds, else `no`.
+
+        A number becomes an array of no axes and of the dtype of the other choice, float32 where
+        both are numbers: before its version 2024.12 the standard takes no numbers here.
+        """
+        return self.xp.where(condition, self._as(yes, no), self._as(no, yes))
+
+    def _as(self, choice: Array | float, other: Array | float) -> Array:
+        if not isinstance(choice, int | float):
+            return choice
+        dtype = self.dtype("float32") if isinstance(other, int | float) else other.dtype
+        return self.xp.full((), choice, dtype=dtype, **self.on())
+
+    def on(self) -> dict[str, Any]:
+        """Return the keyword that places new arrays on the device."""
         return {} if self.device is None else {"device": self.device}

@@ -1,0 +1,40 @@
+"""What the paths share: what a quantized array is stored in, and what to do about NaN."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Met", "Policy", "Stored"]
+
+
+class Policy(enum.IntEnum):
+    """What becomes of NaN and infinities; numbered as in quantize.pyx."""
+
+    RAISE = 0
+    PROPAGATE = 1
+    SATURATE = 2
+    IGNORE = 3
+
+
+class Met(enum.IntFlag):
+    """What a pass met; numbered as in quantize.pyx."""
+
+    NONFINITE = 1
+    NAN = 2
+
+    @property
+    def refused(self) -> Met:
+        """The part that no saturation can express."""
+        return self & Met.NAN
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """The arrays of a quantized array: data, grids of scales and zero points, tensor scale."""
+
+    data: Any
+    scale_data: Any
+    zero_point: Any
+    tensor_scale: Any
