@@ -27,7 +27,7 @@ from arrayq.layout import Cut, Lines, Plan, collapse
 from arrayq.numerics import Calibration, ScaleFrom, TensorFrom
 from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype
 
-__all__ = ["Met", "Policy", "Stored", "allocate", "dequantize", "quantize"]
+__all__ = ["Met", "Policy", "Stored", "allocate", "dequantize", "largest_range", "quantize"]
 
 Array = npt.NDArray[Any]
 
@@ -164,6 +164,7 @@ def quantize(
     *,
     encode: bool = True,
     scaled: bool = False,
+    tensor_scaled: bool = False,
 ) -> Met:
     """Scales and codes of an array, into `stored`.
 
@@ -186,6 +187,8 @@ def quantize(
         False: scales only.
     scaled : bool
         True: `stored` already holds the scales to encode against.
+    tensor_scaled : bool
+        True: `stored` already holds the tensor scale, that of a larger array.
 
     Returns
     -------
@@ -197,7 +200,7 @@ def quantize(
         return Met(0)
     work = _Pass(x, plan, calibration, policy)
     met = Met(0)
-    if stored.tensor_scale is not None and not scaled:
+    if stored.tensor_scale is not None and not (scaled or tensor_scaled):
         found, largest = _tensor_range(work, threads)
         if policy is not Policy.PROPAGATE and (found if policy is Policy.RAISE else found.refused):
             return found
@@ -249,6 +252,15 @@ def _store_empty(plan: Plan, stored: Stored, *, scaled: bool) -> None:
         stored.zero_point[...] = 0
     if stored.tensor_scale is not None:
         stored.tensor_scale[...] = _tensor_scale(np.float32(0), plan.scheme)
+
+
+def largest_range(
+    x: Array, plan: Plan, calibration: Calibration, threads: int
+) -> tuple[Met, np.float32]:
+    """What an array of at least one element holds beside finite numbers, and its largest finite
+    block range: what the tensor scale follows from, under every rule but ENDPOINTS.
+    """
+    return _tensor_range(_Pass(x, plan, calibration, Policy.IGNORE), threads)
 
 
 def _tensor_range(work: _Pass, threads: int) -> tuple[Met, np.float32]:

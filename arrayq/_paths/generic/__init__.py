@@ -60,7 +60,8 @@ def quantize(
         What to do about NaN and infinities. Nothing here can raise: RAISE does what PROPAGATE
         does, and a NaN propagates under SATURATE too.
     given : Stored, optional
-        Scales to encode against; its data is not read.
+        Scales to encode against; its data is not read. Without `scale_data`, what it holds is the
+        tensor scale of a larger array.
     encode : bool
         False: scales only, and no data.
 
@@ -70,10 +71,13 @@ def quantize(
         Arrays of the library; scales of 16-bit and narrower dtypes as their bits.
     """
     x = space.cast(x, "float32")
+    scaled = given is not None and given.scale_data is not None
     if 0 in plan.shape:
-        stored = scales_of_nothing(space, plan) if given is None else given
-    elif given is None:
-        stored = scales_of(space, measure(space, x, plan, calibration, policy), plan, policy)
+        stored = given if scaled else scales_of_nothing(space, plan)
+    elif not scaled:
+        ranges = measure(space, x, plan, calibration, policy)
+        tensor_scale = None if given is None else given.tensor_scale
+        stored = scales_of(space, ranges, plan, policy, tensor_scale)
     else:
         stored = _spoil(space, given, spoiled_blocks(space, x, plan, policy), plan)
     data = encoding.encode(space, x, plan, stored) if encode else None
