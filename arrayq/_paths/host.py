@@ -81,6 +81,11 @@ def _flat_bytes(array: Array) -> npt.NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
 
 
+def _flat_copy(array: Array | None) -> npt.NDArray[np.uint8] | None:
+    """Bytes of an array, which may be a slice of another, copied if they do not lie together."""
+    return None if array is None else _flat_bytes(np.ascontiguousarray(array))
+
+
 def _flat_zeros(stored: Stored | None) -> npt.NDArray[np.uint8] | None:
     return None if stored is None or stored.zero_point is None else _flat_bytes(stored.zero_point)
 
@@ -317,8 +322,8 @@ def dequantize(stored: Stored, plan: Plan, out: Array, threads: int) -> None:
     geometry = np.array(lines.table, np.int64)
     codec = codec_of_scheme(plan.scheme)
     tensor_scale = 1.0 if stored.tensor_scale is None else float(stored.tensor_scale)
-    data, scales = _flat_bytes(stored.data), _flat_bytes(stored.scale_data)
-    zeros, rules = _flat_zeros(stored), scale_arguments(plan.scheme)
+    data, scales, zeros = map(_flat_copy, (stored.data, stored.scale_data, stored.zero_point))
+    rules = scale_arguments(plan.scheme)
 
     def work(first: int, end: int) -> None:
         kernels.dequantize.run(

@@ -29,7 +29,12 @@ def rechunked(x: Array, chunks: Chunks) -> Array:
     Every chunk is made of its neighbours, so that tasks that depend on those alone serve best: a
     cluster would otherwise shuffle all chunks at once.
     """
-    return x if x.chunks == chunks else x.rechunk(chunks, method="tasks")
+    if x.chunks == chunks:
+        return x
+    if 0 in x.shape:
+        # dask leaves some of these in their chunks
+        return da.zeros_like(x, chunks=chunks)
+    return x.rechunk(chunks, method="tasks")
 
 
 def element(tuples: Array, number: int, dtype: str, chunks: Chunks) -> Array:
