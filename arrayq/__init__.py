@@ -19,7 +19,7 @@ A map of the package, in the direction in which data flows::
 """
 
 from arrayq.array import QuantizedArray
-from arrayq.capability import Verdict, capabilities, supports
+from arrayq.capability_table import Verdict, capabilities, supports
 from arrayq.codes import decode, encode, pack, unpack
 from arrayq.errors import (
     ArgumentError,

@@ -8,22 +8,24 @@ from dataclasses import fields
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from arrayq._paths.host import Stored
-from arrayq.codes import check_codes, sign_extend, unpack_fields
-from arrayq.errors import ArgumentError, LayoutError, QParamsError
+from arrayq._paths.parts import Stored
+from arrayq.errors import ArgumentError, ArrayTypeError, LayoutError
+from arrayq.hosting import access_of, on_host
+from arrayq.interop.collection import DaskCollection
 from arrayq.layout import Plan, plan
 from arrayq.moves.methods import MoveMethods
+from arrayq.namespaces import introduce, library_of
+from arrayq.native import NativeArrays, from_native, native
 from arrayq.presets import scheme as parse_scheme
-from arrayq.qparams import QParams, validate
+from arrayq.qparams import QParams
 from arrayq.scheme import QuantScheme
-from arrayq.stored_numbers import bits_to_scale, bits_to_zero
+from arrayq.stored_parts import check_parts, codes_of, scale_numbers, zero_numbers
 
 __all__ = ["QuantizedArray"]
 
 
-class QuantizedArray(MoveMethods):
+class QuantizedArray(MoveMethods, DaskCollection):
     """Codes and scales that stand for an array of floats.
 
     Made by :func:`arrayq.quantize` and :func:`arrayq.from_bytes`; this constructor takes stored
@@ -40,19 +42,19 @@ class QuantizedArray(MoveMethods):
 
     Parameters
     ----------
-    data : ndarray
+    data : array
         Codes: int8 for native integers, uint8 for other native codes and bytes of packed codes,
         uint32 for words of packed codes.
-    scale_data : ndarray
+    scale_data : array
         Scales as stored, one per block, a grid of the array's rank (all ones when there is only
         a tensor level): float32, or bits as uint16 (F16, BF16) or uint8 (UE4M3, UE8M0).
     scheme : QuantScheme or str
         How `data` and `scale_data` are to be read.
     extent : int, optional
         Length of the packed axis; by default whole words.
-    tensor_scale : float32 ndarray of shape (), optional
+    tensor_scale : float32 array of shape (), optional
         The scale that block scales are relative to; two-level schemes have one, others do not.
-    zero_point : ndarray, optional
+    zero_point : array, optional
         Zero points as stored, one per block, of the grid's shape: int8, uint8, int32, float32,
         or bits as uint16 (F16, BF16); affine schemes have them, others do not.
     block_offset : tuple of int, optional
@@ -75,12 +77,12 @@ class QuantizedArray(MoveMethods):
         "block_offset", "data", "extent", "scale_data", "scheme", "tensor_scale", "zero_point",
     )  # fmt: skip
 
-    data: npt.NDArray[Any]
-    scale_data: npt.NDArray[Any]
+    data: Any
+    scale_data: Any
     scheme: QuantScheme
     extent: int | None
-    tensor_scale: npt.NDArray[np.float32] | None
-    zero_point: npt.NDArray[Any] | None
+    tensor_scale: Any
+    zero_point: Any
     block_offset: tuple[int, ...]
 
     # lets x @ q and q + x reach this class rather than NumPy's element-wise loops
@@ -88,60 +90,37 @@ class QuantizedArray(MoveMethods):
 
     def __init__(
         self,
-        data: npt.NDArray[Any],
-        scale_data: npt.NDArray[Any],
+        data: Any,
+        scale_data: Any,
         scheme: QuantScheme | str,
         *,
         extent: int | None = None,
-        tensor_scale: npt.NDArray[np.float32] | float | None = None,
-        zero_point: npt.NDArray[Any] | None = None,
+        tensor_scale: Any = None,
+        zero_point: Any = None,
         block_offset: tuple[int, ...] | None = None,
         nonfinite: str | None = None,
     ) -> None:
         if nonfinite not in (None, "raise", "propagate"):
             raise ArgumentError(f"nonfinite requires raise or propagate, got {nonfinite!r}")
-        data, scale_data = np.asarray(data), np.asarray(scale_data)
+        parts = _in_one_library(data, scale_data, zero_point, tensor_scale)
+        data, scale_data, zero_point, tensor_scale = parts
         scheme = parse_scheme(scheme).resolve(data.ndim)
         extent = None if extent is None else _integer(extent, "extent")
         offsets = (block_offset,) if isinstance(block_offset, int) else block_offset or ()
         block_offset = tuple(_integer(offset, "block_offset") for offset in offsets)
-        shape = _shape_of(data.shape, scheme, extent)
+        shape = _shape_of(_ints(data.shape), scheme, extent)
         layout = plan(scheme, shape, block_offset)
-        if data.dtype != layout.data_dtype or data.shape != layout.data_shape:
-            raise LayoutError(
-                f"data requires {layout.data_dtype} of shape {layout.data_shape} for an array of "
-                f"shape {shape} under {scheme}, got {data.dtype} of shape {data.shape}"
-            )
-        if scale_data.dtype != scheme.scale_dtype.stored_dtype:
-            raise QParamsError(
-                f"scale_data requires {scheme.scale_dtype.stored_dtype} for {scheme.scale_dtype} "
-                f"scales, got {scale_data.dtype}; give numbers to QParams instead"
-            )
-        largest = scheme.scale_dtype.format.code_mask
-        if scale_data.dtype != np.float32 and (scale_data > largest).any():
-            raise QParamsError(
-                f"scale_data requires codes of at most {largest:#x} for {scheme.scale_dtype} "
-                f"scales, got {int(scale_data.max()):#x}; a scale has no sign"
-            )
-        qparams = validate(
-            QParams(
-                bits_to_scale(scale_data, scheme.scale_dtype),
-                tensor_scale,
-                _zero_numbers(zero_point, scheme),
-            ),
-            scheme,
-            layout.grid,
-            allow_nan=nonfinite == "propagate",
+        allow_nan = nonfinite == "propagate"
+        checked = check_parts(
+            Stored(data, scale_data, zero_point, tensor_scale), layout, allow_nan=allow_nan
         )
-        check_codes(data, scheme)
-        zeros = None if zero_point is None else np.asarray(zero_point)
-        self._set(data, scale_data, zeros, qparams.tensor_scale, layout)
+        self._set(*_fields(checked), layout)
 
     @classmethod
     def _of(cls, stored: Stored, layout: Plan) -> QuantizedArray:
         """Wrap parts that the pipeline made and that need no check."""
         self = cls.__new__(cls)
-        self._set(stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale, layout)
+        self._set(*_fields(stored), layout)
         return self
 
     def _parts(self) -> tuple[Any, Any, Any, Any]:
@@ -170,6 +149,7 @@ class QuantizedArray(MoveMethods):
     def _set(
         self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any, layout: Plan
     ) -> None:
+        introduce()
         offset = layout.block_offset
         while offset and offset[0] == 0:
             offset = offset[1:]
@@ -200,7 +180,7 @@ class QuantizedArray(MoveMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array that this one stands for."""
-        return _shape_of(self.data.shape, self.scheme, self.extent)
+        return _shape_of(_ints(self.data.shape), self.scheme, self.extent)
 
     @property
     def ndim(self) -> int:
@@ -218,8 +198,11 @@ class QuantizedArray(MoveMethods):
     @property
     def nbytes(self) -> int:
         """Bytes of data, scales, zero points and tensor scale together."""
-        parts = (self.data, self.scale_data, self.zero_point, self.tensor_scale)
-        return sum(part.nbytes for part in parts if part is not None)
+        return sum(
+            int(np.prod(part.shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            for part, dtype in zip(self._parts(), self.plan.part_dtypes, strict=True)
+            if part is not None and dtype is not None
+        )
 
     @property
     def bits_per_element(self) -> float:
@@ -229,17 +212,18 @@ class QuantizedArray(MoveMethods):
     @property
     def grid(self) -> tuple[int, ...]:
         """Shape of the scale grid: number of blocks along each axis."""
-        return self.scale_data.shape
+        return _ints(self.scale_data.shape)
 
     @property
-    def scale(self) -> npt.NDArray[np.float32]:
+    def scale(self) -> Any:
         """Block scales as float32 numbers (relative to the tensor scale where there is one)."""
-        return bits_to_scale(self.scale_data, self.scheme.scale_dtype)
+        return scale_numbers(self.scale_data, self.scheme.scale_dtype)
 
     @property
-    def zero(self) -> npt.NDArray[Any] | None:
+    def zero(self) -> Any:
         """Zero points as numbers, int32 or float32; None for schemes without."""
-        return _zero_numbers(self.zero_point, self.scheme)
+        zero = self.scheme.zero
+        return None if zero is None else zero_numbers(self.zero_point, zero.dtype)
 
     @property
     def qparams(self) -> QParams:
@@ -252,52 +236,52 @@ class QuantizedArray(MoveMethods):
         return self.scheme.codebook
 
     @property
-    def device(self) -> str:
-        """Device of the stored parts."""
-        return "cpu"
+    def device(self) -> Any:
+        """Device of the stored parts, as their library spells it; None for traced ones."""
+        device = access_of(self).device(self.data)
+        return "cpu" if device is None and on_host(self) is not None else device
 
     @property
     def namespace(self) -> Any:
         """Array namespace of the stored parts."""
-        return np
+        return np if isinstance(self.data, np.ndarray) else access_of(self).namespace(self.data)
 
-    def codes(self) -> npt.NDArray[Any]:
+    def codes(self) -> Any:
         """Return the code of every element, as an array of this shape.
 
         Returns
         -------
-        ndarray
-            int8 for integers, the field as uint8 for everything else.
+        array
+            In the library of the parts: int8 for integers, the field as uint8 for everything else.
         """
-        if not self.scheme.store.is_packed:
-            return self.data.copy()
-        value = self.scheme.value
-        fields = unpack_fields(self.data, value, self.scheme.store, self.extent)
-        return sign_extend(fields, value.bits) if self.scheme.codes_signed else fields
+        return codes_of(Stored(*self._parts()), self.plan)
 
     def dequantize(
         self,
         *,
         dtype: Any = None,
         threads: int | None = None,
-        out: npt.NDArray[Any] | None = None,
-    ) -> npt.NDArray[Any]:
+        out: Any = None,
+    ) -> Any:
         """Return the floats that this array stands for; see :func:`arrayq.dequantize`."""
         from arrayq.pipeline import dequantize
 
         return dequantize(self, dtype=dtype, threads=threads, out=out)
 
+    def native(self) -> NativeArrays:
+        """Return codes and scales in the library's own narrow dtypes; see `arrayq.native`."""
+        return native(self)
+
+    @classmethod
+    def from_native(cls, data: Any, scale: Any, scheme: QuantScheme | str, **rest: Any) -> Any:
+        """Return the array of codes and scales in narrow dtypes; see `arrayq.native`."""
+        return from_native(data, scale, scheme, **rest)
+
     def copy(self) -> QuantizedArray:
         """Return an array with copies of the stored parts."""
-        return _rebuild(
-            self.data.copy(),
-            self.scale_data.copy(),
-            None if self.zero_point is None else self.zero_point.copy(),
-            None if self.tensor_scale is None else self.tensor_scale.copy(),
-            self.scheme,
-            self.shape,
-            self.block_offset,
-        )
+        access = access_of(self)
+        parts = [None if part is None else access.duplicate(part) for part in self._parts()]
+        return self._with_parts(*parts)
 
     __copy__ = copy
 
@@ -317,8 +301,13 @@ class QuantizedArray(MoveMethods):
         )
 
     def __repr__(self) -> str:
+        if not hasattr(self.data, "shape"):  # a placeholder of a transformation
+            return f"QuantizedArray(data={self.data!r}, scheme={str(self.scheme)!r})"
         parts = [f"shape={self.shape}", f"scheme={str(self.scheme)!r}", f"grid={self.grid}"]
-        if self.tensor_scale is not None:
+        library = access_of(self)
+        if library.profile.name != "numpy":
+            parts.append(f"library={library.profile.name!r}")
+        if self.tensor_scale is not None and library.sees_values(self.tensor_scale):
             parts.append(f"tensor_scale={float(self.tensor_scale):.6g}")
         if self.block_offset:
             parts.append(f"block_offset={self.block_offset}")
@@ -342,10 +331,10 @@ def _assembled(
 
 
 def _rebuild(
-    data: npt.NDArray[Any],
-    scale_data: npt.NDArray[Any],
-    zero_point: npt.NDArray[Any] | None,
-    tensor_scale: npt.NDArray[np.float32] | None,
+    data: Any,
+    scale_data: Any,
+    zero_point: Any,
+    tensor_scale: Any,
     scheme: QuantScheme,
     shape: tuple[int, ...],
     block_offset: tuple[int, ...],
@@ -355,19 +344,34 @@ def _rebuild(
     return array
 
 
-def _zero_numbers(
-    zero_point: npt.NDArray[Any] | None, scheme: QuantScheme
-) -> npt.NDArray[Any] | None:
-    """Zero points as numbers, after checking the dtype that they are stored in."""
-    if zero_point is None or scheme.zero is None:
-        return zero_point
-    stored = np.asarray(zero_point)
-    if stored.dtype != scheme.zero.dtype.stored_dtype:
-        raise QParamsError(
-            f"zero_point requires {scheme.zero.dtype.stored_dtype} for {scheme.zero.dtype} zero "
-            f"points, got {stored.dtype}; give numbers to QParams instead"
-        )
-    return bits_to_zero(stored, scheme.zero.dtype)
+def _fields(stored: Stored) -> tuple[Any, Any, Any, Any]:
+    return stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale
+
+
+def _ints(shape: Any) -> tuple[int, ...]:
+    """A shape as a plain tuple, as NumPy's is and torch's is not."""
+    return shape if type(shape) is tuple else tuple(map(int, shape))
+
+
+def _in_one_library(data: Any, *others: Any) -> tuple[Any, ...]:
+    """Parts as arrays of the library of `data`; what is no array becomes one."""
+    if not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    access = library_of(data).reach()
+    parts = [data]
+    for part in others:
+        if part is None or (hasattr(part, "dtype") and library_of(part).reach() is access):
+            parts.append(part)
+        elif hasattr(part, "dtype") and not isinstance(part, np.ndarray | np.generic):
+            raise ArrayTypeError(
+                f"the parts of a QuantizedArray require one array library, got "
+                f"{library_of(part).profile.name} beside {access.profile.name}"
+            )
+        else:
+            parts.append(access.asarray(np.asarray(part), data))
+    if access.profile.name == "numpy":
+        return tuple(None if part is None else np.asarray(part) for part in parts)
+    return tuple(parts)
 
 
 def _integer(given: object, what: str) -> int:

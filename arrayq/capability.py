@@ -149,6 +149,8 @@ class Profile:
         When it computes.
     word_integer : str
         The integer dtype in which it puts 32-bit words together.
+    index_integer : str
+        The integer dtype of the indices that its ``take`` accepts.
     subnormals : bool
         Whether its own arithmetic keeps float32 subnormals rather than flushing them to zero.
     signed_zeros : bool
@@ -166,6 +168,7 @@ class Profile:
     paths: tuple[str, ...] = ("host",)
     laziness: Laziness = Laziness.EAGER
     word_integer: str = "uint32"
+    index_integer: str = "int32"
     subnormals: bool = True
     signed_zeros: bool = True
     writes: bool = True
@@ -177,6 +180,7 @@ _ML_DTYPES: Final = (
     "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e3m2fn", "float6_e2m3fn",
     "float4_e2m1fn", "int4", "uint4", "int2", "uint2", "bfloat16",
 )  # fmt: skip
+_JAX_DTYPES: Final = tuple(name for name in _ML_DTYPES if not name.startswith("float6"))
 _TORCH_DTYPES: Final = (
     "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn_x2", "bfloat16",
 )  # fmt: skip
@@ -198,7 +202,7 @@ _BY_MEAN: Final = Refusal(
 _IN_CPU_MEMORY: Final = Refusal(
     requires="an array in CPU memory whose values can be seen",
     instead="convert a copy of it in CPU memory",
-    operation=frozenset({"encode", "decode", "pack", "unpack", "to_bytes", "compare"}),
+    operation=frozenset({"encode", "decode", "pack", "unpack"}),
     path=_AWAY,
 )
 _COMMON: Final = (_BY_PLACE, _BY_MEAN, _IN_CPU_MEMORY)
@@ -215,7 +219,13 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
     {
         row.name: row
         for row in (
-            Profile(name="numpy", dtypes=_FLOATS, native_dtypes=_ML_DTYPES, refusals=_COMMON),
+            Profile(
+                name="numpy",
+                dtypes=_FLOATS,
+                paths=("host", "generic"),
+                native_dtypes=_ML_DTYPES,
+                refusals=_COMMON,
+            ),
             Profile(
                 name="torch",
                 dtypes=_FLOATS,
@@ -232,7 +242,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 subnormals=False,
                 writes=False,
-                native_dtypes=_ML_DTYPES,
+                native_dtypes=_JAX_DTYPES,
                 refusals=_COMMON,
             ),
             Profile(
@@ -257,6 +267,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("host", "generic"),
                 laziness=Laziness.TRACED,
                 writes=False,
+                native_dtypes=("bfloat16",),
                 refusals=_COMMON,
             ),
             Profile(
@@ -273,6 +284,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("generic",),
                 laziness=Laziness.LAZY,
                 word_integer="int64",
+                index_integer="int64",
                 signed_zeros=False,
                 writes=False,
                 refusals=_COMMON,

@@ -124,7 +124,9 @@ def _rows(profile: Profile, operation: str) -> list[CapabilityRow]:
     reads = operation_named(operation).reads
     if reads == {"value"}:
         # Bare elements have neither scale nor layout, and every row of the registry is one.
-        return [CapabilityRow(operation, name, None, None, None, True, "") for name in FORMATS]
+        refusal = refusal_of(profile, QuantScheme(), operation)
+        ok, reason = refusal is None, "" if refusal is None else refusal[1]
+        return [CapabilityRow(operation, name, None, None, None, ok, reason) for name in FORMATS]
     rows = []
     for value, scale, store, mode in itertools.product(
         QuantValue,

@@ -20,7 +20,8 @@ from arrayq.errors import (
     SchemeError,
 )
 from arrayq.formats import Format, Kind, format_of
-from arrayq.namespaces import profile_of
+from arrayq.hosting import floats_on_host
+from arrayq.namespaces import located
 from arrayq.scheme import QuantScheme, QuantStore, QuantValue, ScaleDtype
 from arrayq.stored_numbers import bits_to_scale
 
@@ -90,9 +91,9 @@ def encode(
     _check_choice("negative_zero", negative_zero, ("keep", "drop"))
     _check_choice("nonpositive", nonpositive, ("magnitude", "nan"))
     over_code = _overflow_code(row, overflow, nan)
-    profile = profile_of(x)
-    array = np.asarray(x)
-    require(profile, QuantScheme(), "encode", array.dtype)
+    here = located(x)
+    require(here.profile, QuantScheme(), "encode", here.dtype, here.path)
+    array = floats_on_host(here)
     with np.errstate(over="ignore"):
         numbers = np.asarray(array, np.float32, order="C")
     is_nan = np.isnan(numbers)

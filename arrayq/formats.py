@@ -75,6 +75,8 @@ class Format:
         The code, without sign, of infinity; None where the format has none.
     has_zero : bool
         Whether some code means 0. Only UE8M0 lacks it, and with it all subnormals.
+    native_dtype : str
+        The name that array libraries give the dtype; empty where none has it.
     summary : str
         One line for the documentation.
     source : str
@@ -94,6 +96,7 @@ class Format:
     nan_code: int | None = None
     inf_code: int | None = None
     has_zero: bool = True
+    native_dtype: str = ""
     summary: str = ""
     source: str = ""
 
@@ -253,6 +256,7 @@ def _integer(name: str, bits: int, qmin: int, qmax: int, summary: str) -> Format
         qmin=float(qmin),
         qmax=float(qmax),
         max_code=qmax,
+        native_dtype=f"int{bits}",
         summary=summary,
         source="burn QuantValue",
     )
@@ -268,6 +272,7 @@ def _field(bits: int) -> Format:
         qmin=0.0,
         qmax=float(largest),
         max_code=largest,
+        native_dtype=f"uint{bits}" if bits in (2, 4, 8) else "",
         summary=f"unsigned {bits}-bit field: 0 to {largest}, or an index into a codebook",
         source="arrayq",
     )
@@ -280,6 +285,7 @@ def _minifloat(
     mantissa_bits: int,
     bias: int,
     max_code: int,
+    native_dtype: str,
     *,
     summary: str,
     source: str,
@@ -302,6 +308,7 @@ def _minifloat(
         nan_code=nan_code,
         inf_code=inf_code,
         has_zero=has_zero,
+        native_dtype=native_dtype,
         summary=summary,
         source=source,
     )
@@ -321,29 +328,31 @@ _VALUE_ROWS: Final = (
     _integer("q4s", 4, -7, 7, "4-bit integer, symmetric range"),
     _integer("q2f", 2, -2, 1, "2-bit integer, full range"),
     _integer("q2s", 2, -1, 1, "2-bit integer, symmetric range: ternary"),
-    _minifloat("e4m3", 8, 4, 3, 7, 0x7E, nan_code=0x7F,
+    _minifloat("e4m3", 8, 4, 3, 7, 0x7E, "float8_e4m3fn", nan_code=0x7F,
                summary="8-bit float E4M3FN: largest 448, no infinity", source=_FP8),
-    _minifloat("e5m2", 8, 5, 2, 15, 0x7B, nan_code=0x7F, inf_code=0x7C,
+    _minifloat("e5m2", 8, 5, 2, 15, 0x7B, "float8_e5m2", nan_code=0x7F, inf_code=0x7C,
                summary="8-bit float E5M2: largest 57344, IEEE-like", source=_FP8),
-    _minifloat("e3m2", 6, 3, 2, 3, 0x1F,
+    _minifloat("e3m2", 6, 3, 2, 3, 0x1F, "float6_e3m2fn",
                summary="6-bit float E3M2FN: largest 28, no NaN", source=_OCP_MX),
-    _minifloat("e2m3", 6, 2, 3, 1, 0x1F,
+    _minifloat("e2m3", 6, 2, 3, 1, 0x1F, "float6_e2m3fn",
                summary="6-bit float E2M3FN: largest 7.5, no NaN", source=_OCP_MX),
-    _minifloat("e2m1", 4, 2, 1, 1, 0x7,
+    _minifloat("e2m1", 4, 2, 1, 1, 0x7, "float4_e2m1fn",
                summary="4-bit float E2M1FN: largest 6, no NaN", source=_OCP_MX),
     *(_field(bits) for bits in range(1, 9)),
 )
 
 _SCALE_ROWS: Final = (
-    _minifloat("f32", 32, 8, 23, 127, 0x7F7FFFFF, nan_code=0x7FC00000, inf_code=0x7F800000,
+    _minifloat("f32", 32, 8, 23, 127, 0x7F7FFFFF, "float32", nan_code=0x7FC00000,
+               inf_code=0x7F800000,
                summary="32-bit float, binary32", source=_IEEE),
-    _minifloat("f16", 16, 5, 10, 15, 0x7BFF, nan_code=0x7E00, inf_code=0x7C00,
+    _minifloat("f16", 16, 5, 10, 15, 0x7BFF, "float16", nan_code=0x7E00, inf_code=0x7C00,
                summary="16-bit float, binary16: largest 65504", source=_IEEE),
-    _minifloat("bf16", 16, 8, 7, 127, 0x7F7F, nan_code=0x7FC0, inf_code=0x7F80,
+    _minifloat("bf16", 16, 8, 7, 127, 0x7F7F, "bfloat16", nan_code=0x7FC0, inf_code=0x7F80,
                summary="16-bit float, the upper half of a binary32", source="bfloat16"),
-    _minifloat("ue8m0", 8, 8, 0, 127, 0xFE, signed=False, has_zero=False, nan_code=0xFF,
+    _minifloat("ue8m0", 8, 8, 0, 127, 0xFE, "float8_e8m0fnu", signed=False, has_zero=False,
+               nan_code=0xFF,
                summary="a power of two from 2^-127 to 2^127; no zero, no sign", source=_OCP_MX),
-    _minifloat("ue4m3", 8, 4, 3, 7, 0x7E, signed=False, nan_code=0x7F,
+    _minifloat("ue4m3", 8, 4, 3, 7, 0x7E, "float8_e4m3fn", signed=False, nan_code=0x7F,
                summary="E4M3 without its sign: 0 to 448", source="NVIDIA PTX ISA"),
 )
 # fmt: on

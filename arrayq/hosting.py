@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayq.namespaces import library_of, located
+from arrayq.namespaces import Located, library_of, located
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
-    from arrayq.interop.access import Access
+    from arrayq.interop.access import Access, Host
 
-__all__ = ["access_of", "on_host", "returned"]
+__all__ = ["access_of", "floats_on_host", "on_host", "returned"]
 
 
 def access_of(q: QuantizedArray) -> Access:
@@ -32,6 +32,17 @@ def on_host(q: QuantizedArray) -> QuantizedArray | None:
     if any((part is None) != (view is None) for part, view in zip(q._parts(), parts, strict=True)):
         return None
     return q._with_parts(*parts)
+
+
+def floats_on_host(here: Located) -> Host:
+    """Return the numbers of an array in CPU memory, for whoever asked for them there.
+
+    bfloat16 that NumPy sees as bits comes as the float32 numbers that they are.
+    """
+    host = here.access.copied(here.array) if here.view is None else here.view
+    if here.dtype == "bfloat16" and host.dtype == np.uint16:
+        return (host.astype(np.uint32) << 16).view(np.float32)
+    return host
 
 
 def returned(q: QuantizedArray, like: Any) -> QuantizedArray:

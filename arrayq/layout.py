@@ -67,6 +67,17 @@ class Plan:
         return 4 if self.data_dtype == "uint32" else 1
 
     @property
+    def part_dtypes(self) -> tuple[str, str, str | None, str | None]:
+        """Names of the dtypes of data, scales, zero points and tensor scale; None for none."""
+        scheme = self.scheme
+        return (
+            self.data_dtype,
+            scheme.scale_dtype.stored_dtype,
+            None if scheme.zero is None else scheme.zero.dtype.stored_dtype,
+            "float32" if scheme.two_level else None,
+        )
+
+    @property
     def as_one_block(self) -> Plan:
         """The same array as a single block of unpacked elements, for what concerns all of it."""
         return replace(

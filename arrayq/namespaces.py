@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
@@ -22,7 +23,15 @@ from arrayq.errors import ArrayTypeError, UnsupportedSchemeError
 from arrayq.interop.access import Access, Host
 from arrayq.interop.numpy import NumpyAccess
 
-__all__ = ["Library", "Located", "library_of", "located", "profile_named", "profile_of"]
+__all__ = [
+    "Library",
+    "Located",
+    "introduce",
+    "library_of",
+    "located",
+    "profile_named",
+    "profile_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +49,15 @@ class Library:
         Says whether an object is an array of the library, without importing the library.
     access : str or type of Access
         The class that reaches its arrays, or where it is, as ``"module:class"``.
+    ready : str, optional
+        For libraries whose transformations have to know `QuantizedArray`: an attribute of the
+        library's module that it has once it is imported.
     """
 
     profile: Profile
     owns: Callable[[object], bool]
     access: str | type[Access] = Access
+    ready: str = ""
     _made: list[Access] = field(default_factory=list, compare=False, repr=False)
 
     def reach(self) -> Access:
@@ -70,8 +83,13 @@ def _is_jax_array(x: object) -> bool:
 _NUMPY: Final = Library(PROFILES["numpy"], lambda x: isinstance(x, np.ndarray), NumpyAccess)
 _OWN: Final = (
     _NUMPY,
-    Library(PROFILES["torch"], array_api_compat.is_torch_array, "arrayq.interop.torch:TorchAccess"),
-    Library(PROFILES["jax"], _is_jax_array, "arrayq.interop.jax:JaxAccess"),
+    Library(
+        PROFILES["torch"],
+        array_api_compat.is_torch_array,
+        "arrayq.interop.torch:TorchAccess",
+        "compiler",
+    ),
+    Library(PROFILES["jax"], _is_jax_array, "arrayq.interop.jax:JaxAccess", "Array"),
     Library(PROFILES["dask"], array_api_compat.is_dask_array, "arrayq.interop.dask:DaskAccess"),
     Library(PROFILES["cupy"], array_api_compat.is_cupy_array, "arrayq.interop.cupy:CupyAccess"),
     Library(PROFILES["sparse"], array_api_compat.is_pydata_sparse_array),
@@ -194,6 +212,25 @@ def profile_named(name: str) -> Profile:
             "that array_api_compat.array_namespace accepts work as those of 'other'"
         )
     return profile
+
+
+_seen_modules = 0
+
+
+def introduce() -> None:
+    """Make `QuantizedArray` known to the libraries that have been imported and have to know it.
+
+    Whoever makes one calls this, so that it can go through their transformations whatever it
+    holds. As long as no module is imported in between, it is one comparison.
+    """
+    global _seen_modules
+    if len(sys.modules) == _seen_modules:
+        return
+    _seen_modules = len(sys.modules)
+    for library in _OWN:
+        module = sys.modules.get(library.profile.name) if library.ready else None
+        if module is not None and hasattr(module, library.ready):
+            library.reach()
 
 
 class Located(NamedTuple):

@@ -3,47 +3,61 @@
 One direction of flow::
 
     quantize(x, scheme)
-      -> profile_of(x)          which library, what it can do
+      -> located(x)             which library, what it can do, where the memory lies
       -> capability.require     refuse before any work
       -> layout.plan            integers only: grid, words, boxes
-      -> path.quantize          measure -> scale -> encode -> pack, box by box
-      -> QuantizedArray
+      -> path.quantize          measure -> scale -> encode -> pack
+      -> QuantizedArray         in the library and on the device of x
 
-and :func:`dequantize` is its mirror.
+and :func:`dequantize` is its mirror. The path is one of `arrayq._paths`: ``host`` for what lies in
+CPU memory, ``chunked`` for dask, ``generic`` for all else.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, Literal, NoReturn
+import contextlib
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from arrayq._paths import host
+from arrayq._paths.parts import Met, Policy, Stored
+from arrayq._paths.space import Space
 from arrayq._paths.threads import resolve_threads
 from arrayq.array import QuantizedArray
 from arrayq.capability import require
-from arrayq.errors import ArgumentError, ArrayTypeError, LayoutError, NonFiniteError
-from arrayq.layout import Plan, plan
-from arrayq.namespaces import profile_of
+from arrayq.errors import ArgumentError, ArrayTypeError, NonFiniteError
+from arrayq.hosting import access_of, floats_on_host, on_host, returned
+from arrayq.layout import plan
+from arrayq.namespaces import Located, located
 from arrayq.numerics import Calibration
+from arrayq.outputs import dtype_name, float_memory, reused, writable
 from arrayq.presets import scheme as parse_scheme
-from arrayq.qparams import QParams, validate
+from arrayq.qparams import QParams, hosted, validate
+from arrayq.qparams_elsewhere import stored_elsewhere
 from arrayq.scheme import QuantScheme
 from arrayq.stored_numbers import store_scales, zero_to_bits
+from arrayq.straight_through import not_clipped
 
 __all__ = ["calibrate", "dequantize", "fake_quantize", "quantize"]
 
-Array = npt.NDArray[Any]
+Array = Any
 Nonfinite = Literal["raise", "propagate", "saturate"]
 
-_POLICIES = {
-    None: host.Policy.RAISE,
-    "raise": host.Policy.RAISE,
-    "propagate": host.Policy.PROPAGATE,
-    "saturate": host.Policy.SATURATE,
+_POLICIES: Final = {
+    None: Policy.RAISE,
+    "raise": Policy.RAISE,
+    "propagate": Policy.PROPAGATE,
+    "saturate": Policy.SATURATE,
 }
+
+
+def _elsewhere(path: str) -> ModuleType:
+    """Return the module of a path other than that of the host; imported when it is needed."""
+    return importlib.import_module(f"arrayq._paths.{path}")
 
 
 def quantize(
@@ -60,9 +74,10 @@ def quantize(
 
     Parameters
     ----------
-    x : ndarray
-        float16, float32, float64 or bfloat16, of any shape, strides and byte order; read without
-        a copy. float64 is rounded once to float32; all arithmetic is float32.
+    x : array
+        float16, float32, float64 or bfloat16, of any library, shape, strides and byte order; read
+        without a copy where it lies in CPU memory. float64 is rounded once to float32; all
+        arithmetic is float32.
     scheme : QuantScheme or str
         What to make, or its spelling: ``"nvfp4"``, ``"int4/32"``.
     qparams : QParams, optional
@@ -71,9 +86,10 @@ def quantize(
         How the range of a block is found; by default what the scheme says (minmax, except for
         ternary).
     nonfinite : {"raise", "propagate", "saturate"}, optional
-        What to do about NaN and infinities. ``"raise"``, the default: NonFiniteError.
-        ``"propagate"``: the scale of their block becomes NaN. ``"saturate"``: an infinity gets
-        the largest code of its sign and counts for no scale, a NaN raises.
+        What to do about NaN and infinities. ``"raise"``, the default where values can be seen:
+        NonFiniteError. ``"propagate"``, the default for traced and lazy arrays: the scale of
+        their block becomes NaN. ``"saturate"``: an infinity gets the largest code of its sign and
+        counts for no scale, a NaN raises where it can be seen and propagates elsewhere.
     threads : int, optional
         Threads to use; by default ``ARRAYQ_NUM_THREADS``, else 1. The result is the same.
     out : QuantizedArray, optional
@@ -109,30 +125,16 @@ def quantize(
     >>> q.codes()
     array([-127,  -91,  -54,  -18,   18,   54,   91,  127], dtype=int8)
     """
-    _refuse_quantized(x)
-    threads = resolve_threads(threads)
-    policy = _policy(nonfinite)
-    array, layout = _planned(x, scheme, "quantize", qparams)
-    calibration = _calibration(method, layout.scheme)
-    stored = host.allocate(layout) if out is None else _reused(out, layout, array)
+    task = _Task(x, scheme, "quantize", qparams, method, nonfinite, threads)
+    if task.here.view is None:
+        if out is not None:
+            _refuse_out(task.here)
+        return QuantizedArray._of(task.elsewhere(), task.plan)
+    stored = task.allocate() if out is None else reused(out, task.plan, task.here)
     if qparams is not None:
-        given = validate(
-            qparams,
-            layout.scheme,
-            layout.grid,
-            allow_nan=policy is host.Policy.PROPAGATE,
-            copy=False,
-        )
-        store_scales(given.scale, layout.scheme.scale_dtype, stored.scale_data)
-        if layout.scheme.zero is not None and stored.zero_point is not None:
-            stored.zero_point[...] = zero_to_bits(given.zero_point, layout.scheme.zero.dtype)
-        if stored.tensor_scale is not None:
-            stored.tensor_scale[...] = given.tensor_scale
-    met = host.quantize(
-        array, layout, calibration, policy, threads, stored, scaled=qparams is not None
-    )
-    _check_finite(met, policy, array)
-    return QuantizedArray._of(stored, layout) if out is None else out
+        _store_given(qparams, task, stored)
+    task.on_host(stored, scaled=qparams is not None)
+    return task.wrapped(stored) if out is None else out
 
 
 def dequantize(
@@ -175,18 +177,24 @@ def dequantize(
             f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
         )
     threads = resolve_threads(threads)
-    if out is None:
-        out = np.empty(q.shape, _float_dtype("float32" if dtype is None else dtype))
-        target = out
-    else:
-        target = _writable(out, q.shape, dtype)
-        parts = (q.data, q.scale_data, q.zero_point)
-        if any(part is not None and _share_memory(out, part) for part in parts):
-            raise LayoutError("out requires memory of its own, got memory that q lies in")
-    host.dequantize(
-        host.Stored(q.data, q.scale_data, q.zero_point, q.tensor_scale), q.plan, target, threads
-    )
-    return out
+    access, hosted_q = access_of(q), on_host(q)
+    if hosted_q is None:
+        if out is not None:
+            _refuse_out(located(q.data))
+        path = _elsewhere(access.profile.paths[-1])
+        with _quiet():
+            return path.dequantize(
+                access.space(q.data), Stored(*q._parts()), q.plan, dtype_name(dtype)
+            )
+    stored = Stored(*hosted_q._parts())
+    if out is not None:
+        target = writable(out, q, dtype)
+        host.dequantize(stored, q.plan, target.view, threads, dtype=target.dtype)
+        return out
+    name = dtype_name(dtype)
+    memory, bits = float_memory(q.shape, name, access)
+    host.dequantize(stored, q.plan, memory, threads, dtype=name)
+    return access.wrap(memory, q.data, bits)
 
 
 def calibrate(
@@ -216,16 +224,12 @@ def calibrate(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, NonFiniteError
         As :func:`quantize` does.
     """
-    _refuse_quantized(x)
-    threads = resolve_threads(threads)
-    policy = _policy(nonfinite)
-    array, layout = _planned(x, scheme, "calibrate", None)
-    stored = host.allocate(layout)
-    met = host.quantize(
-        array, layout, _calibration(method, layout.scheme), policy, threads, stored, encode=False
-    )
-    _check_finite(met, policy, array)
-    return QuantizedArray._of(stored, layout).qparams
+    task = _Task(x, scheme, "calibrate", None, method, nonfinite, threads)
+    if task.here.view is None:
+        return QuantizedArray._of(task.elsewhere(encode=False), task.plan).qparams
+    stored = task.allocate()
+    task.on_host(stored, encode=False)
+    return task.wrapped(stored).qparams
 
 
 def fake_quantize(
@@ -254,8 +258,17 @@ def fake_quantize(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, QParamsError, NonFiniteError
         As :func:`quantize` does.
     """
-    q = quantize(x, scheme, qparams=qparams, method=method, nonfinite=nonfinite, threads=threads)
-    return dequantize(q, dtype=np.asarray(x).dtype.newbyteorder("="), threads=threads)
+    _refuse_quantized(x)
+    access = located(x).access
+    dtype = access.dtype_name(x)
+
+    def rounded(x: Array) -> tuple[Array, Callable[[], Array]]:
+        q = quantize(
+            x, scheme, qparams=qparams, method=method, nonfinite=nonfinite, threads=threads
+        )
+        return dequantize(q, dtype=dtype, threads=threads), lambda: not_clipped(x, q)
+
+    return access.straight_through(x, rounded)
 
 
 def _refuse_quantized(x: object) -> None:
@@ -266,142 +279,160 @@ def _refuse_quantized(x: object) -> None:
         )
 
 
-def _planned(
-    x: Array, scheme: QuantScheme | str, operation: str, qparams: QParams | None
-) -> tuple[Array, Plan]:
-    """Check that an operation can be done, and lay it out."""
-    profile = profile_of(x)
-    array = np.asarray(x)
-    scheme = parse_scheme(scheme)
-    if qparams is not None and getattr(qparams, "codebook", None) is not None:
-        scheme = scheme.with_codebook(qparams.codebook)
-    require(profile, scheme, operation, array.dtype)
-    return array, plan(scheme, array.shape)
+def _refuse_out(here: Located) -> NoReturn:
+    raise ArgumentError(
+        f"out requires arrays in CPU memory that can be written, got arrays of "
+        f"{here.profile.name} that are out of reach; omit out"
+    )
 
 
-def _policy(nonfinite: str | None) -> host.Policy:
-    choices = tuple(_POLICIES)
-    if nonfinite not in choices:
+class _Task:
+    """An operation on floats, checked and laid out: what there is to do, and where."""
+
+    __slots__ = ("calibration", "here", "plan", "policy", "qparams", "threads")
+
+    def __init__(
+        self,
+        x: Array,
+        scheme: QuantScheme | str,
+        operation: str,
+        qparams: QParams | None,
+        method: Calibration | str | None,
+        nonfinite: str | None,
+        threads: int | None,
+    ) -> None:
+        _refuse_quantized(x)
+        self.threads = resolve_threads(threads)
+        here = located(x)
+        scheme = parse_scheme(scheme)
+        if qparams is not None:
+            qparams, unseen = hosted(qparams)
+            if unseen is not None and here.view is not None:
+                x = unseen.access.asarray(here.view, unseen.array)
+                here = unseen._replace(array=x, dtype=here.dtype)
+            if getattr(qparams, "codebook", None) is not None:
+                scheme = scheme.with_codebook(qparams.codebook)
+        self.here = here
+        self.qparams = qparams
+        self.calibration = (
+            scheme.numerics.calibration if method is None else Calibration.of(method, "method")
+        )
+        require(here.profile, scheme, operation, here.dtype, here.path, self.calibration)
+        self.plan = plan(scheme, here.access.shape(here.array))
+        self.policy = _policy(nonfinite, here)
+
+    def allocate(self) -> Stored:
+        """Memory for the result on the host."""
+        return host.allocate(self.plan, aligned=self.here.access.aligned)
+
+    def on_host(self, stored: Stored, *, scaled: bool = False, encode: bool = True) -> None:
+        """Fill `stored` by the compiled kernels."""
+        here = self.here
+        assert here.view is not None, "the path of arrays in CPU memory"
+        met = host.quantize(
+            here.view, self.plan, self.calibration, self.policy, self.threads, stored,
+            encode=encode, scaled=scaled, dtype=here.dtype,
+        )  # fmt: skip
+        _check_met(met, self.policy, here)
+
+    def wrapped(self, stored: Stored) -> QuantizedArray:
+        """Return the result in the library that the array came from."""
+        return returned(QuantizedArray._of(stored, self.plan), self.here.array)
+
+    def elsewhere(self, *, encode: bool = True) -> Stored:
+        """Return the result of the generic or the chunked path."""
+        here = self.here
+        access, x = here.access, here.access.detached(here.array)
+        space = access.space(x)
+        visible = access.sees_values(x)
+        with _quiet() if visible else contextlib.nullcontext():
+            if visible and self.policy is not Policy.PROPAGATE:
+                _check_values(space, x, self.policy, here)
+            given = None
+            if self.qparams is not None:
+                given = stored_elsewhere(
+                    space, self.qparams, self.plan,
+                    visible=visible, allow_nan=self.policy is Policy.PROPAGATE,
+                )  # fmt: skip
+            result: Stored = _elsewhere(here.path).quantize(
+                space, x, self.plan, self.calibration, self.policy, given=given, encode=encode
+            )
+            return result
+
+
+def _quiet() -> contextlib.AbstractContextManager[None]:
+    """Silence NumPy, which some libraries stand on, where arithmetic overflows as it is to."""
+    return np.errstate(all="ignore")
+
+
+def _policy(nonfinite: str | None, here: Located) -> Policy:
+    if nonfinite not in tuple(_POLICIES):
         raise ArgumentError(
             f"nonfinite requires one of raise, propagate, saturate, got {nonfinite!r}"
         )
-    return _POLICIES[nonfinite]
+    if here.view is not None or nonfinite in ("propagate", "saturate"):
+        return _POLICIES[nonfinite]
+    if here.access.sees_values(here.array):
+        return Policy.RAISE
+    if nonfinite is None:
+        return Policy.PROPAGATE
+    if here.path == "chunked":
+        return Policy.RAISE
+    raise ArgumentError(
+        f"nonfinite='raise' requires values that can be seen, got a traced or lazy array of "
+        f"{here.profile.name}; leave it out, and NaN and infinities give scales of NaN"
+    )
 
 
-def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calibration:
-    if method is None:
-        return scheme.numerics.calibration
-    return Calibration.of(method, "method")
+def _store_given(qparams: QParams, task: _Task, stored: Stored) -> None:
+    """Write given parameters into `stored`, after checking them."""
+    scheme = task.plan.scheme
+    given = validate(
+        qparams, scheme, task.plan.grid, allow_nan=task.policy is Policy.PROPAGATE, copy=False
+    )
+    store_scales(given.scale, scheme.scale_dtype, stored.scale_data)
+    if scheme.zero is not None and stored.zero_point is not None:
+        stored.zero_point[...] = zero_to_bits(given.zero_point, scheme.zero.dtype)
+    if stored.tensor_scale is not None:
+        stored.tensor_scale[...] = given.tensor_scale
 
 
-def _reused(out: QuantizedArray, layout: Plan, x: Array) -> host.Stored:
-    """Stored parts of an array that is to be overwritten with what `x` quantizes to."""
-    if not isinstance(out, QuantizedArray) or out.plan != layout:
-        got = type(out).__name__
-        if isinstance(out, QuantizedArray):
-            got = f"shape {out.shape} and scheme {out.scheme}"
-        raise LayoutError(
-            f"out requires a QuantizedArray of shape {layout.shape} and scheme {layout.scheme}, "
-            f"got {got}"
-        )
-    for name in ("data", "scale_data", "zero_point", "tensor_scale"):
-        part = getattr(out, name)
-        if part is not None and not (part.flags.c_contiguous and part.flags.writeable):
-            raise LayoutError(
-                f"out requires writable C-contiguous memory, got {name} without; copy it"
-            )
-    stored = host.Stored(out.data, out.scale_data, out.zero_point, out.tensor_scale)
-    memory = (stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale, x)
-    parts = [part for part in memory if part is not None]
-    for one, other in itertools.combinations(parts, 2):
-        if _share_memory(one, other):
-            raise LayoutError(
-                "out requires memory of its own, got parts that overlap each other or x; use "
-                "q.copy()"
-            )
-    return stored
+_ALLOWED: Final = {
+    Policy.RAISE: "nonfinite='propagate' or 'saturate' allows them",
+    Policy.SATURATE: "nonfinite='propagate' allows NaN, 'saturate' only infinities",
+}
 
 
-def _share_memory(a: Array, b: Array) -> bool:
-    """Return whether two arrays share memory; in doubt they do."""
-    if not np.may_share_memory(a, b):
-        return False
-    try:
-        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
+def _check_met(met: Met, policy: Policy, here: Located) -> None:
+    if (policy is Policy.RAISE and met) or (policy is Policy.SATURATE and met.refused):
+        assert here.view is not None, "only the kernels say what they met"
+        x = floats_on_host(here)
+        with np.errstate(over="ignore"):
+            numbers = x.astype(np.float32)
+        rounded = int(np.isinf(numbers).sum()) - int(np.isinf(x).sum())
+        _raise_nonfinite(np, numbers, policy, here, rounded)
 
 
-def _overlaps_itself(array: Array) -> bool:
-    """Return whether two elements may share memory: whether some axis, taken by ascending
-    strides, steps less than the extent of those before it.
-    """
-    extent = array.itemsize
-    steps = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
-    for stride, length in steps:
-        if stride < extent:
-            return True
-        extent += stride * (length - 1)
-    return False
+def _check_values(space: Space, x: Array, policy: Policy, here: Located) -> None:
+    xp = space.xp
+    numbers = space.cast(x, "float32")
+    refused = ~xp.isfinite(numbers) if policy is Policy.RAISE else xp.isnan(numbers)
+    if bool(xp.any(refused)):
+        _raise_nonfinite(xp, numbers, policy, here)
 
 
-def _float_dtype(dtype: Any) -> np.dtype[Any]:
-    """Dtype object of one of the four float types, by name where NumPy does not know it."""
-    if isinstance(dtype, str) and dtype == "bfloat16":
-        try:
-            import ml_dtypes
-        except ImportError as error:
-            raise ArrayTypeError(
-                "dtype bfloat16 requires the package ml_dtypes, which is not installed; install "
-                "it, or decode to float32"
-            ) from error
-        dtype = ml_dtypes.bfloat16
-    try:
-        resolved: np.dtype[Any] = np.dtype(dtype)
-    except TypeError as error:
-        raise ArrayTypeError(f"dtype requires {_FLOATS}, got {dtype!r}") from error
-    if resolved.name not in host.ELEMENT_KINDS or not resolved.isnative:
-        raise ArrayTypeError(f"dtype requires {_FLOATS} in native byte order, got {resolved}")
-    return resolved
-
-
-_FLOATS = "one of " + ", ".join(host.ELEMENT_KINDS)
-
-
-def _writable(out: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    if not isinstance(out, np.ndarray):
-        raise LayoutError(f"out requires an ndarray of shape {shape}, got {type(out).__name__}")
-    resolved = _float_dtype(out.dtype)
-    if dtype is not None and _float_dtype(dtype) != resolved:
-        raise LayoutError(f"out requires dtype {np.dtype(dtype)}, got {out.dtype}; leave dtype out")
-    if out.shape != shape or not out.flags.writeable:
-        state = "" if out.flags.writeable else " read-only"
-        raise LayoutError(f"out requires a writable array of shape {shape}, got{state} {out.shape}")
-    if out.size and _overlaps_itself(out):
-        raise LayoutError(
-            "out requires an array whose elements do not overlap, got a broadcast one"
-        )
-    return out.view(np.ndarray)
-
-
-def _check_finite(met: host.Met, policy: host.Policy, x: Array) -> None:
-    if policy is host.Policy.RAISE and met:
-        _raise_nonfinite(x, "nonfinite='propagate' or 'saturate' allows them")
-    if policy is host.Policy.SATURATE and met.refused:
-        _raise_nonfinite(x, "nonfinite='propagate' allows NaN, 'saturate' only infinities")
-
-
-def _raise_nonfinite(x: Array, advice: str) -> NoReturn:
+def _raise_nonfinite(
+    xp: Any, numbers: Array, policy: Policy, here: Located, rounded: int = 0
+) -> NoReturn:
     """Raise NonFiniteError with counts; what float32 cannot hold counts as infinite."""
-    with np.errstate(over="ignore"):
-        numbers = x.astype(np.float32)
-    nan, infinite = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
-    first = tuple(int(i) for i in np.argwhere(~np.isfinite(numbers))[0])
-    rounded = infinite - int(np.isinf(x).sum())
-    beyond = f" ({rounded} of them finite in {x.dtype} but not in float32)" if rounded else ""
+    shape = here.access.shape(here.array)
+    nan, infinite = (int(xp.sum(where)) for where in (xp.isnan(numbers), xp.isinf(numbers)))
+    place = int(xp.argmax(xp.reshape(~xp.isfinite(numbers), (-1,))))
+    first = tuple(int(i) for i in np.unravel_index(place, shape))
+    beyond = f" ({rounded} of them finite in {here.dtype} but not in float32)" if rounded else ""
     raise NonFiniteError(
         f"x requires finite numbers, got {nan} NaN and {infinite} infinities{beyond}, the first "
-        f"at index {first}; {advice}",
+        f"at index {first}; {_ALLOWED[policy]}",
         nan=nan,
         inf=infinite,
         first_index=first,

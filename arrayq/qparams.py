@@ -6,18 +6,19 @@ This module checks parameters against a scheme.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from arrayq.errors import CodebookError, QParamsError
-from arrayq.scheme import QuantMode, QuantScheme, ZeroPoint
+from arrayq.namespaces import Located, located
+from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype, ZeroPoint
 from arrayq.scheme_parts import normal_codebook
-from arrayq.stored_numbers import PART, ZeroArray, representable, whole_steps
+from arrayq.stored_numbers import PART, ZeroArray, bits_to_scale, representable, whole_steps
 
-__all__ = ["QParams", "validate"]
+__all__ = ["QParams", "check_levels", "hosted", "validate"]
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -50,6 +51,37 @@ class QParams:
     tensor_scale: Any = None
     zero_point: Any = None
     codebook: Sequence[float] | None = None
+
+
+def hosted(qparams: QParams) -> tuple[QParams, Located | None]:
+    """Return parameters as NumPy sees them, and the first that it cannot see.
+
+    Parameters
+    ----------
+    qparams : QParams
+        Arrays of any library.
+
+    Returns
+    -------
+    qparams : QParams
+        The same parameters without a copy, as arrays of NumPy where all lie in CPU memory.
+    unseen : Located or None
+        A parameter that does not; what it quantizes has to go where it is.
+    """
+    if not isinstance(qparams, QParams):
+        return qparams, None
+    seen: dict[str, Any] = {}
+    for name in ("scale", "tensor_scale", "zero_point"):
+        given = getattr(qparams, name)
+        if not hasattr(given, "dtype") or isinstance(given, np.ndarray | np.generic):
+            continue
+        here = located(given)
+        if here.view is None:
+            return qparams, here
+        seen[name] = here.view
+        if here.dtype == "bfloat16" and here.view.dtype == np.uint16:
+            seen[name] = bits_to_scale(here.view, ScaleDtype.BF16)
+    return (replace(qparams, **seen) if seen else qparams), None
 
 
 def validate(
@@ -91,10 +123,7 @@ def validate(
     CodebookError
         The codebook does not fit the scheme, or a lookup scheme has none.
     """
-    if not isinstance(qparams, QParams):
-        raise QParamsError(
-            f"qparams requires a QParams, got {type(qparams).__name__}; use QParams(scale=...)"
-        )
+    check_levels(qparams, scheme)
     scale = _on_grid(_float32(qparams.scale, "scale"), grid_shape, "scale")
     scale = _checked_scale(scale, scheme, allow_nan=allow_nan)
     tensor_scale = _tensor_scale(qparams.tensor_scale, scheme)
@@ -105,6 +134,39 @@ def validate(
         zero_point=_zero_point(qparams.zero_point, scheme, grid_shape),
         codebook=_codebook(qparams.codebook, scheme),
     )
+
+
+def check_levels(qparams: QParams, scheme: QuantScheme) -> None:
+    """Check that the parameters are there that a scheme has, and no others.
+
+    Raises
+    ------
+    QParamsError
+        The tensor scale or the zero points are missing or superfluous.
+    """
+    if not isinstance(qparams, QParams):
+        raise QParamsError(
+            f"qparams requires a QParams, got {type(qparams).__name__}; use QParams(scale=...)"
+        )
+    if scheme.two_level and qparams.tensor_scale is None:
+        raise QParamsError(
+            f"a two-level scheme should have a per-tensor scale: {scheme} requires tensor_scale, "
+            "got None; give QParams(scale=..., tensor_scale=...)"
+        )
+    if not scheme.two_level and qparams.tensor_scale is not None:
+        raise QParamsError(
+            f"a one-level scheme requires no tensor_scale: {scheme} got one; multiply it into "
+            "scale, or add a level with per_block(...) and per_tensor('f32')"
+        )
+    if scheme.zero is not None and qparams.zero_point is None:
+        raise QParamsError(
+            f"an affine scheme should have a zero point: {scheme} requires zero_point, got None; "
+            "give QParams(scale=..., zero_point=...)"
+        )
+    if scheme.zero is None and qparams.zero_point is not None:
+        raise QParamsError(
+            f"{scheme} requires no zero_point, got one; mode {scheme.mode} has no zero points"
+        )
 
 
 def _real(given: object, what: str, instead: str) -> npt.NDArray[Any]:
@@ -226,18 +288,8 @@ def _check_product(scale: Float32Array, tensor_scale: Float32Array | None) -> No
 
 def _tensor_scale(given: object, scheme: QuantScheme) -> Float32Array | None:
     """Return the tensor scale as a 0-d array, after checking that the scheme has one."""
-    if not scheme.two_level:
-        if given is None:
-            return None
-        raise QParamsError(
-            f"a one-level scheme requires no tensor_scale: {scheme} got one; multiply it into "
-            "scale, or add a level with per_block(...) and per_tensor('f32')"
-        )
     if given is None:
-        raise QParamsError(
-            f"a two-level scheme should have a per-tensor scale: {scheme} requires tensor_scale, "
-            "got None; give QParams(scale=..., tensor_scale=...)"
-        )
+        return None
     tensor_scale = _float32(given, "tensor_scale")
     if tensor_scale.size != 1:
         raise QParamsError(
@@ -257,17 +309,8 @@ def _zero_point(
     given: object, scheme: QuantScheme, grid_shape: tuple[int, ...]
 ) -> ZeroArray | None:
     """Return the zero points as numbers, after checking that the scheme has them."""
-    if scheme.zero is None:
-        if given is None:
-            return None
-        raise QParamsError(
-            f"{scheme} requires no zero_point, got one; mode {scheme.mode} has no zero points"
-        )
-    if given is None:
-        raise QParamsError(
-            f"an affine scheme should have a zero point: {scheme} requires zero_point, got None; "
-            "give QParams(scale=..., zero_point=...)"
-        )
+    if scheme.zero is None or given is None:
+        return None
     if scheme.zero.dtype.is_float:
         return _float_zero(given, scheme.zero, grid_shape)
     if not scheme.numerics.zero_in_range:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from arrayq.array import QuantizedArray
-from arrayq.errors import ArrayTypeError, LayoutError, UnsupportedSchemeError
+from arrayq.capability import require
+from arrayq.errors import ArrayTypeError, LayoutError
 from arrayq.layout import Plan, plan
+from arrayq.namespaces import library_of, located
 from arrayq.presets import scheme as parse_scheme
 from arrayq.scheme import QuantScheme
 
@@ -48,11 +50,12 @@ def to_bytes(q: QuantizedArray) -> bytes:
             f"to_bytes requires an array that starts on a block boundary, got block_offset "
             f"{q.block_offset}; q.requantize(q.scheme) starts on one"
         )
-    parts = (q.data, q.scale_data, q.zero_point, q.tensor_scale)
+    here = located(q.data)
+    require(here.profile, q.scheme, "to_bytes", path=here.path)
+    access = here.access
+    parts = [access.copied(part) for part in q._parts() if part is not None]
     return b"".join(
-        part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes()
-        for part in parts
-        if part is not None
+        part.astype(part.dtype.newbyteorder("<"), copy=False).tobytes() for part in parts
     )
 
 
@@ -62,6 +65,7 @@ def from_bytes(
     shape: int | Sequence[int],
     *,
     xp: Any = None,
+    device: Any = None,
     nonfinite: str | None = None,
 ) -> QuantizedArray:
     """Return the array that :func:`to_bytes` wrote; every scheme can be loaded.
@@ -75,7 +79,9 @@ def from_bytes(
     shape : int or sequence of int
         Shape of the array.
     xp : module, optional
-        Array namespace of the result; NumPy.
+        Array namespace of the result, such as ``torch`` or ``jax.numpy``; by default NumPy.
+    device : object, optional
+        Device of the result, as `xp` spells it; by default the one that `xp` creates arrays on.
     nonfinite : {"raise", "propagate"}, optional
         Whether NaN scales are refused, which is the default, or allowed.
 
@@ -95,14 +101,13 @@ def from_bytes(
     CodebookError
         A lookup scheme has no codebook.
     UnsupportedSchemeError
-        `xp` is a library that arrayq does not know.
+        Arrays of `xp` cannot hold the scheme.
+    ArrayTypeError
+        `xp` is no array namespace.
     """
-    if xp is not None and xp is not np and getattr(xp, "__name__", "") != "array_api_compat.numpy":
-        raise UnsupportedSchemeError(
-            f"from_bytes requires xp to be numpy, got {getattr(xp, '__name__', xp)!r}"
-        )
+    like = None if xp is None or xp is np else _array_of(xp, device)
     scheme = parse_scheme(scheme)
-    scheme.require_codebook()
+    require(library_of(np.empty(0) if like is None else like).profile, scheme, "from_bytes")
     layout = plan(scheme, _shape(shape))
     try:
         raw = np.frombuffer(buffer, np.uint8) if len(memoryview(buffer)) else np.empty(0, np.uint8)
@@ -127,7 +132,7 @@ def from_bytes(
         part = raw[start : start + size].copy().view(little).astype(dtype, copy=False)
         parts[name] = part.reshape(region)
         start += size
-    return QuantizedArray(
+    q = QuantizedArray(
         parts["data"],
         parts["scales"],
         layout.scheme,
@@ -136,20 +141,34 @@ def from_bytes(
         zero_point=parts.get("zero points"),
         nonfinite=nonfinite,
     )
+    if like is None:
+        return q
+    access = library_of(like).reach()
+    return q._with_parts(
+        *(None if part is None else access.asarray(part, like) for part in q._parts())
+    )
+
+
+def _array_of(xp: Any, device: Any) -> Any:
+    """An array of a namespace, to know its library and its device by."""
+    where = {} if device is None else {"device": device}
+    try:
+        return xp.zeros((1,), **where)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ArrayTypeError(
+            f"xp requires an array namespace such as numpy, torch or jax.numpy, got {xp!r}"
+        ) from error
 
 
 def _regions(layout: Plan) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Dtype and shape of each stored part, in the order in which they are written."""
-    scheme = layout.scheme
-    regions = {
-        "data": (layout.data_dtype, layout.data_shape),
-        "scales": (scheme.scale_dtype.stored_dtype, layout.grid),
+    shapes = (layout.data_shape, layout.grid, layout.grid, ())
+    names = ("data", "scales", "zero points", "tensor scale")
+    return {
+        name: (dtype, shape)
+        for name, dtype, shape in zip(names, layout.part_dtypes, shapes, strict=True)
+        if dtype is not None
     }
-    if scheme.zero is not None:
-        regions["zero points"] = (scheme.zero.dtype.stored_dtype, layout.grid)
-    if scheme.two_level:
-        regions["tensor scale"] = ("float32", ())
-    return regions
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:

@@ -2,16 +2,17 @@
 
 import re
 import sys
-import types
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from arrayq import capability, namespaces
-from arrayq.capability import OPERATIONS, PROFILES, Profile, Refusal, Verdict
+from arrayq import capability, capability_table, namespaces
+from arrayq.capability import OPERATIONS, PROFILES, Profile, Refusal
+from arrayq.capability_table import Verdict, capabilities, supports
 from arrayq.errors import ArrayTypeError, CodebookError, SchemeError, UnsupportedSchemeError
 from arrayq.formats import FORMATS, Kind
+from arrayq.numerics import Calibration
 from arrayq.presets import nvfp4, scheme
 from arrayq.scheme import QuantMode, QuantScheme, QuantValue, ScaleDtype, StoreKind
 
@@ -49,7 +50,7 @@ def row_that_refuses(**parts):
     "spelling", ["int8/row", "int4/32", "int4a/32", "nf4/64", "mxfp4", "nvfp4", "ternary"]
 )
 def test_numpy_does_every_operation_on_every_published_scheme(operation, spelling):
-    verdict = capability.supports("numpy", spelling, operation)
+    verdict = supports("numpy", spelling, operation)
     assert verdict == Verdict(True, "")
     assert verdict
     capability.require(NUMPY, scheme(spelling), operation, np.dtype("float32"))
@@ -59,7 +60,7 @@ def test_numpy_does_every_operation_on_every_published_scheme(operation, spellin
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_numpy_takes_floats_of_any_byte_order(operation, dtype):
     capability.require(NUMPY, nvfp4(), operation, np.dtype(dtype))
-    assert capability.supports(np.zeros(2, dtype), nvfp4(), operation)
+    assert supports(np.zeros(2, dtype), nvfp4(), operation)
 
 
 @pytest.mark.parametrize("operation", FLOAT_OPERATIONS)
@@ -68,20 +69,20 @@ def test_numpy_refuses_every_other_dtype_by_name(operation, dtype):
     name = re.escape(np.dtype(dtype).name)
     with pytest.raises(ArrayTypeError, match=f"float64 or bfloat16, got {name}; convert"):
         capability.require(NUMPY, nvfp4(), operation, np.dtype(dtype))
-    assert not capability.supports(np.zeros(2, dtype), nvfp4(), operation)
+    assert not supports(np.zeros(2, dtype), nvfp4(), operation)
 
 
 @pytest.mark.parametrize("operation", sorted(set(OPERATIONS) - set(FLOAT_OPERATIONS)))
 def test_operations_on_codes_do_not_ask_for_floats(operation):
-    assert capability.supports(np.zeros(2, np.uint8), nvfp4(), operation)
+    assert supports(np.zeros(2, np.uint8), nvfp4(), operation)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_lookup_without_codebook_is_refused_where_it_would_be_used(operation):
     lookup = QuantScheme("u8", mode="lookup")
     unused = {"encode", "decode", "pack", "unpack", "to_bytes"}
-    assert bool(capability.supports("numpy", lookup, operation)) == (operation in unused)
-    assert capability.supports("numpy", lookup.with_codebook(range(256)), operation)
+    assert bool(supports("numpy", lookup, operation)) == (operation in unused)
+    assert supports("numpy", lookup.with_codebook(range(256)), operation)
     if operation not in unused:
         with pytest.raises(CodebookError, match=f"{operation} on numpy: .* codebook of 256 floats"):
             capability.require(NUMPY, lookup, operation)
@@ -89,12 +90,12 @@ def test_a_lookup_without_codebook_is_refused_where_it_would_be_used(operation):
 
 def test_an_unknown_operation_is_refused_with_those_that_exist():
     with pytest.raises(UnsupportedSchemeError, match="one of quantize, dequantize"):
-        capability.supports("numpy", nvfp4(), "quantise")
+        supports("numpy", nvfp4(), "quantise")
 
 
 def test_a_misspelled_scheme_is_not_a_question_of_support():
     with pytest.raises(SchemeError, match="did you mean 'nvfp4'"):
-        capability.supports("numpy", "nvpf4")
+        supports("numpy", "nvpf4")
 
 
 # Refusals of a row.
@@ -119,28 +120,38 @@ def test_a_row_refuses_what_it_says_and_the_verdict_gives_the_same_reason():
         ("scale", "ue4m3"),
         ("mode", "symmetric"),
         ("store", "packed_native"),
+        ("calibration", "minmax"),
+        ("rounding", "half_even"),
+        ("path", "generic"),
     ],
 )
 def test_each_part_of_a_refusal_narrows_it(part, name):
-    assert Refusal(requires="", instead="").applies("quantize", nvfp4())
-    assert Refusal(requires="", instead="", **{part: frozenset({name})}).applies(
-        "quantize", nvfp4()
-    )
+    asked = ("quantize", nvfp4(), "generic")
+    assert Refusal(requires="", instead="").applies(*asked)
+    assert Refusal(requires="", instead="", **{part: frozenset({name})}).applies(*asked)
     other = Refusal(requires="", instead="", **{part: frozenset({"another"})})
-    assert not other.applies("quantize", nvfp4())
+    assert not other.applies(*asked)
+
+
+def test_a_refusal_by_calibration_sees_the_one_that_is_asked_for():
+    refusal = Refusal(requires="", instead="", calibration=frozenset({"absmean"}))
+    assert not refusal.applies("quantize", nvfp4(), "host")
+    assert refusal.applies("quantize", nvfp4(), "host", Calibration.ABSMEAN)
+    assert refusal.applies("quantize", scheme("ternary"), "host")
+    assert not refusal.applies("dequantize", scheme("ternary"), "host")
 
 
 def test_a_refusal_by_scale_does_not_concern_operations_without_scales():
     refusal = Refusal(requires="", instead="", scale=frozenset({"ue4m3"}))
-    assert refusal.applies("quantize", nvfp4())
-    assert not refusal.applies("pack", nvfp4())
+    assert refusal.applies("quantize", nvfp4(), "host")
+    assert not refusal.applies("pack", nvfp4(), "host")
 
 
 # The table.
 
 
 def test_the_table_lists_every_combination_once():
-    rows = capability.capabilities()
+    rows = capabilities()
     whole = len(QuantValue) * len(ScaleDtype) * len(StoreKind) * len(QuantMode)
     counts = {name: sum(row.operation == name for row in rows) for name in OPERATIONS}
     for name in OPERATIONS:
@@ -154,7 +165,7 @@ def test_the_table_lists_every_combination_once():
 
 
 def test_numpy_refuses_only_what_no_scheme_can_be():
-    for row in capability.capabilities("numpy"):
+    for row in capabilities("numpy"):
         kind = FORMATS[row.value].kind
         meaningless = (
             (row.mode == "symmetric" and kind is Kind.FIELD)
@@ -167,8 +178,8 @@ def test_numpy_refuses_only_what_no_scheme_can_be():
 
 def test_the_table_shows_the_refusals_of_its_row(monkeypatch):
     row = row_that_refuses(store=frozenset({"packed_u32"}))
-    monkeypatch.setattr(namespaces, "profile_named", lambda name: row)
-    rows = capability.capabilities("slow_library")
+    monkeypatch.setattr(capability_table, "profile_named", lambda name: row)
+    rows = capabilities("slow_library")
     refused = [cell for cell in rows if not cell.ok and "a faster library" in cell.reason]
     assert refused
     assert {cell.store for cell in refused} == {"packed_u32"}
@@ -195,7 +206,7 @@ def test_numpy_arrays_and_scalars_belong_to_numpy(x):
 
 @pytest.mark.parametrize("x", [[1.0], 1.0, None, "numpy", b"", (1,), {}, memoryview(b"ab"), np])
 def test_what_is_no_array_is_refused_by_its_type(x):
-    with pytest.raises(ArrayTypeError, match=rf"\(numpy\), got {type(x).__name__}; convert it"):
+    with pytest.raises(ArrayTypeError, match=rf"\(numpy, torch, jax, .*\), got {type(x).__name__}; convert it"):
         namespaces.profile_of(x)
 
 
@@ -204,36 +215,33 @@ def test_a_mask_is_not_lost_in_silence():
         namespaces.profile_of(np.ma.masked_array([1.0, 2.0], [True, False]))
 
 
-def test_an_array_of_a_library_without_a_row_is_refused_by_the_name_of_the_library(monkeypatch):
-    # A stand-in for torch, which is recognised only when the caller has imported it.
-    torch = types.ModuleType("torch")
-    torch.Tensor = type("Tensor", (), {"__module__": "torch"})
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    with pytest.raises(
-        UnsupportedSchemeError, match=r"got one of torch; .* x\.numpy\(force=True\)"
-    ):
-        namespaces.profile_of(torch.Tensor())
-    assert "torch" in capability.supports(torch.Tensor(), nvfp4()).reason
-
-
-def test_an_array_of_a_library_that_nobody_knows_is_refused_by_its_module():
+def test_an_array_of_a_library_that_nobody_knows_is_one_of_another_library():
     class Array:
         __module__ = "someones_arrays"
 
         def __array_namespace__(self, api_version=None):
             return None
 
-    with pytest.raises(UnsupportedSchemeError, match="got one of someones_arrays"):
-        namespaces.profile_of(Array())
+    row = namespaces.profile_of(Array())
+    assert row.name == "someones_arrays"
+    assert row.paths == PROFILES["other"].paths
 
 
-@pytest.mark.parametrize("name", ["torch", "jax", "dask", "cupy", "sparse", "mlx", "nonesuch"])
-def test_a_library_without_a_row_is_a_no_with_a_reason(name):
-    verdict = capability.supports(name, nvfp4())
+@pytest.mark.parametrize("name", [name for name, row in PROFILES.items() if not row.paths])
+def test_a_library_that_cannot_work_is_a_no_with_its_reason(name):
+    for operation in OPERATIONS:
+        verdict = supports(name, nvfp4(), operation)
+        assert not verdict
+        assert verdict.reason.startswith(f"{operation} on {name} with scheme nvfp4 requires ")
+    assert not any(row.ok for row in capabilities(name))
+
+
+def test_a_library_without_a_row_is_a_no_with_a_reason():
+    verdict = supports("nonesuch", nvfp4())
     assert not verdict
-    assert f"requires an array of numpy, got one of {name}" in verdict.reason
-    with pytest.raises(UnsupportedSchemeError, match=name):
-        capability.capabilities(name)
+    assert "one of numpy, torch, jax" in verdict.reason
+    with pytest.raises(UnsupportedSchemeError, match="got 'nonesuch'"):
+        capabilities("nonesuch")
 
 
 def test_asking_what_an_object_is_imports_no_library():

@@ -54,7 +54,7 @@ class Measure(enum.IntEnum):
     EXTREME = 3
 
 
-def allocate(plan: Plan) -> Stored:
+def allocate(plan: Plan, *, aligned: bool = False) -> Stored:
     """Uninitialised arrays for a plan."""
     scheme = plan.scheme
     return Stored(
@@ -65,15 +65,22 @@ def allocate(plan: Plan) -> Stored:
     )
 
 
+def empty_host(shape, dtype):
+    n = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.empty(n + 64, np.uint8)
+    o = -raw.ctypes.data % 64
+    return raw[o : o + n].view(dtype).reshape(shape)
+
+
 class _Source:
     """A float array as the kernels read it."""
 
-    def __init__(self, x: Array) -> None:
-        name = x.dtype.name
+    def __init__(self, x: Array, dtype=None) -> None:
+        name = dtype or x.dtype.name
         self.kind = ELEMENT_KINDS[name]
         self.swapped = not x.dtype.isnative
         # bfloat16 arrays do not export a buffer
-        self.array = x.view(np.uint16) if name == "bfloat16" else x
+        self.array = x.view(np.uint16) if name == "bfloat16" and x.dtype != np.uint16 else x
         self.strides = x.strides
 
 
@@ -102,8 +109,10 @@ def _measure(scheme: QuantScheme, calibration: Calibration) -> Measure:
 class _Pass:
     """One array, one plan: the arguments that all calls of the quantize kernel share."""
 
-    def __init__(self, x: Array, plan: Plan, calibration: Calibration, policy: Policy) -> None:
-        self.source = _Source(x)
+    def __init__(
+        self, x: Array, plan: Plan, calibration: Calibration, policy: Policy, dtype=None
+    ) -> None:
+        self.source = _Source(x, dtype)
         self.plan = plan
         self.measure = _measure(plan.scheme, calibration)
         self.policy = policy
@@ -170,6 +179,7 @@ def quantize(
     encode: bool = True,
     scaled: bool = False,
     tensor_scaled: bool = False,
+    dtype=None,
 ) -> Met:
     """Scales and codes of an array, into `stored`.
 
@@ -203,7 +213,7 @@ def quantize(
     if not x.size:
         _store_empty(plan, stored, scaled=scaled)
         return Met(0)
-    work = _Pass(x, plan, calibration, policy)
+    work = _Pass(x, plan, calibration, policy, dtype)
     met = Met(0)
     if stored.tensor_scale is not None and not (scaled or tensor_scaled):
         found, largest = _tensor_range(work, threads)
@@ -260,12 +270,12 @@ def _store_empty(plan: Plan, stored: Stored, *, scaled: bool) -> None:
 
 
 def largest_range(
-    x: Array, plan: Plan, calibration: Calibration, threads: int
+    x: Array, plan: Plan, calibration: Calibration, threads: int, dtype=None
 ) -> tuple[Met, np.float32]:
     """What an array of at least one element holds beside finite numbers, and its largest finite
     block range: what the tensor scale follows from, under every rule but ENDPOINTS.
     """
-    return _tensor_range(_Pass(x, plan, calibration, Policy.IGNORE), threads)
+    return _tensor_range(_Pass(x, plan, calibration, Policy.IGNORE, dtype), threads)
 
 
 def _tensor_range(work: _Pass, threads: int) -> tuple[Met, np.float32]:
@@ -313,11 +323,11 @@ def _tensor_scale(
         return np.float32(np.maximum(raw / np.float32(block_dtype.qmax), _SMALLEST_NORMAL))
 
 
-def dequantize(stored: Stored, plan: Plan, out: Array, threads: int) -> None:
+def dequantize(stored: Stored, plan: Plan, out: Array, threads: int, dtype=None) -> None:
     """Decode into `out`, an array of shape ``plan.shape`` in native byte order."""
     if not out.size:
         return
-    source = _Source(out)
+    source = _Source(out, dtype)
     lines = collapse(plan, source.strides, Cut.LINES)
     geometry = np.array(lines.table, np.int64)
     codec = codec_of_scheme(plan.scheme)

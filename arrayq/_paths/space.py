@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 __all__ = ["Array", "Space"]
 
 Array = Any
@@ -53,6 +55,12 @@ class Space:
     def cast(self, x: Array, dtype: str) -> Array:
         """Return an array in the dtype of a name."""
         return self.xp.astype(x, self.dtype(dtype))
+
+    def brought(self, given: Any) -> Array:
+        """Return numbers of Python or NumPy as an array of the library; its own as they are."""
+        if hasattr(given, "dtype") and not isinstance(given, np.ndarray | np.generic):
+            return given
+        return self.xp.asarray(np.asarray(given), **self.on())
 
     def where(self, condition: Array, yes: Array | float, no: Array | float) -> Array:
         """Return `yes` where a condition holds, else `no`.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from arrayq.capability import OPERATIONS, CapabilityRow
-from arrayq.capability import capabilities as rows_of
+from arrayq.capability import OPERATIONS
+from arrayq.capability_table import CapabilityRow
+from arrayq.capability_table import capabilities as rows_of
 from arrayq.cli import console
 from arrayq.cli.options import json_option
 from arrayq.report.table import Table

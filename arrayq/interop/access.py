@@ -36,6 +36,9 @@ class Access:
     aligned = False
     """Whether memory is taken without a copy only if it starts on 64 bytes."""
 
+    takes_bits = False
+    """Whether `wrap` makes bfloat16 of its bits."""
+
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
 
@@ -52,7 +55,8 @@ class Access:
 
     def space(self, x: Array) -> Space:
         """Return where an array is computed."""
-        return Space(self.namespace(x), self.device(x), self.profile.word_integer)
+        row = self.profile
+        return Space(self.namespace(x), self.device(x), row.word_integer, row.index_integer)
 
     def shape(self, x: Array) -> tuple[int, ...]:
         """Return the shape of an array.
@@ -132,6 +136,32 @@ class Access:
     def sees_values(self, x: Array) -> bool:
         """Whether values can be looked at without computing a graph or breaking a trace."""
         return not array_api_compat.is_lazy_array(x)
+
+    def detached(self, x: Array) -> Array:
+        """Return an array that no gradient flows through."""
+        return x
+
+    def duplicate(self, x: Array) -> Array:
+        """Return a copy of an array."""
+        return self.namespace(x).asarray(x, copy=True)
+
+    def reinterpreted(self, bits: Array, dtype: str) -> Array:
+        """Return the same bits in another dtype of the library.
+
+        Raises
+        ------
+        UnsupportedSchemeError
+            The library has no such dtype.
+        """
+        if self.dtype_name(bits) == dtype:
+            return bits
+        raise UnsupportedSchemeError(
+            f"native on {self.profile.name} requires the dtype {dtype}, which it lacks"
+        )
+
+    def bits_of(self, x: Array, *, signed: bool) -> Array:
+        """Return the bits of an array of a narrow dtype as integers, one byte or two."""
+        return x
 
     def straight_through(
         self, x: Array, forward: Callable[[Array], tuple[Array, Callable[[], Array]]]

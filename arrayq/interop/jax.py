@@ -8,10 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
+from arrayq.interop import trees
 from arrayq.interop.access import Access, Host
 
 __all__ = ["JaxAccess"]
+
+
+# Bits of the dtypes that take less than a byte.
+_WIDTHS = {"float4_e2m1fn": 4, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 
 
 class JaxAccess(Access):
@@ -54,6 +60,36 @@ class JaxAccess(Access):
             return array
         return jax.device_put(array, device)
 
+    def detached(self, x: Any) -> Any:
+        """Return an array that no gradient flows through."""
+        return jax.lax.stop_gradient(x)
+
+    def duplicate(self, x: Any) -> Any:
+        """Return a copy of an array."""
+        return jnp.copy(x)
+
+    def reinterpreted(self, bits: Any, dtype: str) -> Any:
+        """Return the same bits in another dtype; XLA copies what is narrower than a byte."""
+        target = getattr(jnp, dtype)
+        width = _WIDTHS.get(dtype)
+        if width is None:
+            return bits.view(target)
+        integer = getattr(jnp, f"uint{width}")
+        narrow = (bits.view(jnp.uint8) & ((1 << width) - 1)).astype(integer)
+        return jax.lax.bitcast_convert_type(narrow, target)
+
+    def bits_of(self, x: Any, *, signed: bool) -> Any:
+        """Return the bits as integers of a byte or two."""
+        width = _WIDTHS.get(x.dtype.name)
+        if width is None:
+            kind = "int" if signed else "uint"
+            return x.view(getattr(jnp, f"{kind}{8 * x.dtype.itemsize}"))
+        if signed:
+            integer = getattr(jnp, f"int{width}")
+            return jax.lax.bitcast_convert_type(x, integer).astype(jnp.int8)
+        integer = getattr(jnp, f"uint{width}")
+        return jax.lax.bitcast_convert_type(x, integer).astype(jnp.uint8)
+
     def sees_values(self, x: Any) -> bool:
         """Whether the array is no tracer."""
         return not isinstance(x, jax.core.Tracer)
@@ -76,3 +112,20 @@ class JaxAccess(Access):
 
         passed.defvjp(ahead, back)
         return passed(x)
+
+
+def _register(tree: trees.Tree) -> None:
+    keys = [GetAttrKey(name) for name in tree.leaves]
+
+    def with_keys(x: Any) -> tuple[list[tuple[GetAttrKey, Any]], Any]:
+        leaves, static = tree.flatten(x)
+        return list(zip(keys, leaves, strict=True)), static
+
+    def unflatten(static: Any, leaves: Any) -> Any:
+        return tree.unflatten(tuple(leaves), static)
+
+    register_pytree_with_keys(tree.kind, with_keys, unflatten, tree.flatten)
+
+
+for _tree in trees.TREES:
+    _register(_tree)

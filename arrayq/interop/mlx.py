@@ -15,6 +15,8 @@ __all__ = ["MlxAccess"]
 class MlxAccess(Access):
     """How MLX's arrays are reached. Reading the memory computes what is still to be computed."""
 
+    takes_bits = True
+
     def namespace(self, x: Any) -> Any:
         """Return mlx.core."""
         return mx
@@ -36,6 +38,24 @@ class MlxAccess(Access):
         return array if dtype is None else array.view(getattr(mx, dtype))
 
     asarray = wrap
+
+    def reinterpreted(self, bits: Any, dtype: str) -> Any:
+        """Return the same bits in another dtype."""
+        return bits.view(getattr(mx, dtype))
+
+    def bits_of(self, x: Any, *, signed: bool) -> Any:
+        """Return the bits as integers of a byte or two."""
+        if x.itemsize == 2:
+            return x.view(mx.uint16)
+        return x.view(mx.int8 if signed else mx.uint8)
+
+    def duplicate(self, x: Any) -> Any:
+        """Return a copy of an array."""
+        return mx.array(x)
+
+    def detached(self, x: Any) -> Any:
+        """Return an array that no gradient flows through."""
+        return mx.stop_gradient(x)
 
     def sees_values(self, x: Any) -> bool:
         """Whether the array is not one that a transformation traces."""

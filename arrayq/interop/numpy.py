@@ -7,6 +7,7 @@ from typing import Any
 import array_api_compat.numpy
 import numpy as np
 
+from arrayq.errors import UnsupportedSchemeError
 from arrayq.interop.access import Access, Host
 
 __all__ = ["NumpyAccess"]
@@ -40,6 +41,31 @@ class NumpyAccess(Access):
     def wrap(self, host: Host, like: Any, dtype: str | None = None) -> Host:
         """Return the memory itself."""
         return host if dtype is None else host.view(dtype)
+
+    def duplicate(self, x: Any) -> Host:
+        """Return a copy of an array."""
+        return np.array(x)
+
+    def reinterpreted(self, bits: Any, dtype: str) -> Host:
+        """Return the same memory in another dtype."""
+        if bits.dtype.name == dtype:
+            return np.asarray(bits)
+        if dtype == "float16":
+            return np.asarray(bits.view(np.float16))
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise UnsupportedSchemeError(
+                f"native on numpy requires the package ml_dtypes for {dtype}; install it"
+            ) from error
+        view: Host = bits.view(getattr(ml_dtypes, dtype))
+        return view
+
+    def bits_of(self, x: Any, *, signed: bool) -> Host:
+        """Return the same memory as integers."""
+        kind = "i" if signed else "u"
+        view: Host = x.view(np.dtype(f"{kind}{x.dtype.itemsize}"))
+        return view
 
     def sees_values(self, x: Any) -> bool:
         """Return True: values are there."""

@@ -26,6 +26,8 @@ _BITS = {
 class TorchAccess(Access):
     """How torch's tensors are reached."""
 
+    takes_bits = True
+
     def namespace(self, x: Any) -> Any:
         """Return torch as array_api_compat wraps it."""
         return array_api_compat.torch
@@ -65,6 +67,24 @@ class TorchAccess(Access):
             and not torch.compiler.is_compiling()
             and not torch._C._functorch.is_functorch_wrapped_tensor(x)
         )
+
+    def detached(self, x: Any) -> Any:
+        """Return the tensor without its history."""
+        return x.detach()
+
+    def duplicate(self, x: Any) -> Any:
+        """Return a copy of a tensor."""
+        return x.detach().clone()
+
+    def reinterpreted(self, bits: Any, dtype: str) -> Any:
+        """Return the same memory in another dtype."""
+        return bits.view(getattr(torch, dtype))
+
+    def bits_of(self, x: Any, *, signed: bool) -> Any:
+        """Return the same memory as integers."""
+        if x.element_size() == 2:
+            return x.view(torch.uint16)
+        return x.view(torch.int8 if signed else torch.uint8)
 
     def _fetched(self, x: Any) -> Host:
         bits = _BITS.get(x.dtype)

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from arrayq.array import QuantizedArray
+from arrayq.capability import require
 from arrayq.errors import NonFiniteError, SchemeError
+from arrayq.hosting import floats_on_host
+from arrayq.namespaces import located
 from arrayq.pipeline import quantize
 from arrayq.presets import scheme as parse_scheme
 from arrayq.report.metrics import Metrics, measure
@@ -65,7 +68,7 @@ class Comparison:
 
 
 def compare(
-    w: np.ndarray,
+    w: Any,
     schemes: str | QuantScheme | Iterable[str | QuantScheme],
     *,
     threads: int | None = None,
@@ -74,8 +77,9 @@ def compare(
 
     Parameters
     ----------
-    w : ndarray
-        Floats of any width and shape.
+    w : array
+        Floats of any width, shape and library. What is on another device is copied to CPU memory,
+        what is lazy is computed: a table of numbers is asked for.
     schemes : scheme, spelling, or iterable of them
         What to compare, for example ``["int8/row", "nvfp4"]``. One that is given twice, under
         whatever spelling, is compared once.
@@ -108,11 +112,15 @@ def compare(
     True
     """
     parsed = _parsed(schemes)
+    here = located(w)
+    for scheme in parsed:
+        require(here.profile, scheme, "compare", here.dtype)
+    host = floats_on_host(here)
     rows = []
     for scheme in parsed:
-        metrics = measure(w, _quantized(w, scheme, threads), threads=threads)
+        metrics = measure(host, _quantized(host, scheme, threads), threads=threads)
         rows.append(ComparisonRow(**vars(metrics), scheme=str(scheme)))
-    return Comparison(tuple(w.shape), str(w.dtype), tuple(rows), parsed)
+    return Comparison(host.shape, here.dtype, tuple(rows), parsed)
 
 
 def _parsed(schemes: Any) -> tuple[QuantScheme, ...]:

@@ -19,7 +19,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from arrayq import capability, presets
+from arrayq import capability, capability_table, presets
 from arrayq.cli.app import program
 from arrayq.formats import FORMATS, NF4_CODEBOOK, Format, Kind, format_of
 
@@ -131,7 +131,7 @@ class CapabilityTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return one table for each group of operations with the same answers."""
         answers: dict[tuple[_Answer, ...], list[str]] = {}
-        rows = capability.capabilities(self.arguments[0])
+        rows = capability_table.capabilities(self.arguments[0])
         for operation, of_operation in groupby(rows, key=lambda row: row.operation):
             answers.setdefault(_merged(of_operation), []).append(operation)
         written: list[nodes.Node] = [self._dtypes()]
@@ -150,7 +150,7 @@ class CapabilityTable(SphinxDirective):
 _Answer = tuple[str, str, str, str, str]
 
 
-def _merged(rows: Iterable[capability.CapabilityRow]) -> tuple[_Answer, ...]:
+def _merged(rows: Iterable[capability_table.CapabilityRow]) -> tuple[_Answer, ...]:
     """Return the answers of one operation, rows that differ in one part only put together."""
     answers = [
         (row.value, row.mode or "", row.scale or "", row.store or "", _answer(row)) for row in rows
@@ -167,7 +167,7 @@ def _merged(rows: Iterable[capability.CapabilityRow]) -> tuple[_Answer, ...]:
     return tuple(answers)
 
 
-def _answer(row: capability.CapabilityRow) -> str:
+def _answer(row: capability_table.CapabilityRow) -> str:
     """Return "yes", or what is required, without the names that the table's other cells give."""
     if row.ok:
         return "yes"

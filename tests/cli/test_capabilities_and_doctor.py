@@ -34,7 +34,7 @@ def test_capabilities_prints_a_table(run: Run) -> None:
 def test_capabilities_of_an_unknown_library_is_one_line(run: Run) -> None:
     result = run("capabilities", "fortran")
     assert result.exit_code == 1
-    assert result.stderr.startswith("arrayq: error: arrayq requires an array of numpy, got")
+    assert result.stderr.startswith("arrayq: error: namespace requires one of numpy, ")
 
 
 def test_doctor_tells_versions_instruction_set_and_threads(

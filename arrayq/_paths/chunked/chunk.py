@@ -103,7 +103,7 @@ def _stored(
                 getattr(stored, name)[...] = located(source).view
     met = host.quantize(
         here.view, layout, rules.calibration, rules.policy, resolve_threads(None), stored,
-        encode=encode, scaled=scaled, tensor_scaled=given is not None,
+        encode=encode, scaled=scaled, tensor_scaled=given is not None, dtype=here.dtype,
     )  # fmt: skip
     parts = (stored.data if encode else None, *_grids(stored), stored.tensor_scale)
     return Stored(*(None if part is None else here.access.wrap(part, x) for part in parts)), met
@@ -204,7 +204,7 @@ class MeasureTensor:
             return bounds
         met, largest = host.largest_range(
             here.view, plan(self.rules.scheme, shape), self.rules.calibration,
-            resolve_threads(None),
+            resolve_threads(None), here.dtype,
         )  # fmt: skip
         self.rules.check(x, _beside(met), block_id)
         largest = here.access.asarray(np.asarray(largest), x)

@@ -14,7 +14,15 @@ import math
 
 from arrayq._paths.space import Array, Space
 
-__all__ = ["clamp", "divide", "is_negative", "power_of_two", "settle", "without_negative_zero"]
+__all__ = [
+    "clamp",
+    "computed_once",
+    "divide",
+    "is_negative",
+    "power_of_two",
+    "settle",
+    "without_negative_zero",
+]
 
 _LARGEST_EXPONENT = 126
 """Powers of two up to this one, and their reciprocals, are normal float32 numbers."""
@@ -34,6 +42,15 @@ def settle(space: Space, x: Array) -> Array:
     For a quotient that is divided again, and for a product that something is added to.
     """
     return space.where(x == x, x, math.nan)
+
+
+def computed_once(space: Space, grid: Array) -> Array:
+    """Return `grid`, which is about to be broadcast over the elements.
+
+    XLA would fuse all that led to it into the loop over the elements, and compute it anew for
+    each of them, were the last step not a division, which it deems too dear: here, by 1.
+    """
+    return grid / space.where(grid == grid, 1.0, math.nan)
 
 
 def clamp(space: Space, x: Array, low: Array | float, high: Array | float) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arrayq._paths.generic import scales, zeros
-from arrayq._paths.generic.guards import divide, settle
+from arrayq._paths.generic.guards import computed_once, divide, settle
 from arrayq._paths.generic.ranges import Ranges
 from arrayq._paths.generic.settled import Settled, settle_ranges
 from arrayq._paths.parts import Policy, Stored
@@ -107,4 +107,6 @@ def scales_of_nothing(space: Space, plan: Plan) -> Stored:
 def effective_scales(space: Space, stored: Stored, plan: Plan) -> Array:
     """Return the multiplier of each block, float32 on the grid."""
     factors = scales.decode(space, stored.scale_data, plan.scheme.scale_dtype)
-    return factors if stored.tensor_scale is None else factors * stored.tensor_scale
+    if stored.tensor_scale is not None:
+        factors = factors * stored.tensor_scale
+    return computed_once(space, factors)
