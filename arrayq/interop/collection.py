@@ -60,23 +60,45 @@ class DaskCollection:
     def _lazy_parts(self) -> list[Any]:
         return [part for part in self._parts() if _is_lazy(part)]
 
+    def _outputs(self) -> tuple[Any, ...]:
+        """Return the parts, those of dask as ends of the graph of all.
+
+        Data is made with the help of scales, so that a layer of scales may lie inside that graph;
+        dask takes only its ends for what is asked of one collection, and fuses the rest.
+        """
+        lazy = self._lazy_parts()
+        if len(lazy) < 2:
+            return self._parts()
+        from dask.highlevelgraph import HighLevelGraph
+
+        graph = HighLevelGraph.merge(*(part.__dask_graph__() for part in lazy))
+        inside = set().union(*graph.dependencies.values())
+        return tuple(
+            part.map_blocks(_itself, dtype=part.dtype, meta=part, token="part")
+            if _is_lazy(part) and not inside.isdisjoint(part.__dask_layers__())
+            else part
+            for part in self._parts()
+        )
+
     def __dask_graph__(self) -> Mapping[Any, Any] | None:
         """Return the graphs of all parts, None where there are none."""
-        parts = self._lazy_parts()
-        if not parts:
+        if not self._lazy_parts():
             return None
         from dask.highlevelgraph import HighLevelGraph
 
-        graph: Mapping[Any, Any] = HighLevelGraph.merge(*(part.__dask_graph__() for part in parts))
+        graph: Mapping[Any, Any] = HighLevelGraph.merge(
+            *(part.__dask_graph__() for part in filter(_is_lazy, self._outputs()))
+        )
         return graph
 
     def __dask_keys__(self) -> list[Any]:
         """Return the keys of each part."""
-        return [part.__dask_keys__() for part in self._lazy_parts()]
+        return [part.__dask_keys__() for part in self._outputs() if _is_lazy(part)]
 
     def __dask_layers__(self) -> tuple[str, ...]:
         """Return the names of the layers that make the parts."""
-        return tuple(name for part in self._lazy_parts() for name in part.__dask_layers__())
+        parts = filter(_is_lazy, self._outputs())
+        return tuple(name for part in parts for name in part.__dask_layers__())
 
     @property
     def __dask_optimize__(self) -> Callable[..., Any]:
@@ -106,7 +128,7 @@ class DaskCollection:
         """Return how each part is finished, and what is no part."""
         finishes = (
             _Finish(*getattr(part, protocol)()) if _is_lazy(part) else _Finish(None, part)
-            for part in self._parts()
+            for part in self._outputs()
         )
         return tuple(finishes), self._static()
 
@@ -114,7 +136,13 @@ class DaskCollection:
         """Return what tells this array from others, the same in every process."""
         from dask.base import normalize_token
 
-        return normalize_token((type(self).__name__, self._parts(), self._static()))
+        scheme, *rest = self._static()
+        # pickled schemes may differ by the identity of what they hold, their text does not
+        return normalize_token((type(self).__name__, self._parts(), str(scheme.to_dict()), rest))
+
+
+def _itself(chunk: Any) -> Any:
+    return chunk
 
 
 class _Finish(NamedTuple):

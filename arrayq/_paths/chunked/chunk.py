@@ -27,6 +27,11 @@ __all__ = ["Decode", "Encode", "MeasureBlocks", "MeasureTensor", "Rules", "Settl
 Array = Any
 
 
+def text_of(scheme: QuantScheme) -> str:
+    """Return a scheme as text, without loss: dask would pickle it, which may differ by identity."""
+    return str(scheme.to_dict())
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What every task of a graph needs to know.
@@ -48,6 +53,10 @@ class Rules:
     policy: Policy
     starts: tuple[tuple[int, ...], ...] = ()
 
+    def __dask_tokenize__(self) -> object:
+        """Return what tells these rules from others, the same in every process."""
+        return text_of(self.scheme), str(self.calibration), int(self.policy), self.starts
+
     def check(self, x: Array, beside: float, block_id: Sequence[int] | None) -> None:
         """Raise NonFiniteError if the policy does not allow what a chunk holds beside numbers."""
         least = {Policy.RAISE: bounds_of.INFINITE, Policy.SATURATE: bounds_of.NAN}
@@ -55,7 +64,8 @@ class Rules:
             return
         start = (0,) * x.ndim
         if self.starts and block_id is not None:
-            start = tuple(axis[i] for axis, i in zip(self.starts, block_id, strict=True))
+            # the bounds that a task returns have an axis more than its chunk
+            start = tuple(axis[i] for axis, i in zip(self.starts, block_id, strict=False))
         _raise_nonfinite(located(x), self.policy, start)
 
 
@@ -68,11 +78,13 @@ def _raise_nonfinite(here: Located, policy: Policy, start: tuple[int, ...]) -> N
     counts = [int(xp.count_nonzero(part)) for part in (nan, ~finite)]
     place = np.unravel_index(int(xp.argmin(xp.astype(xp.reshape(finite, (-1,)), xp.int8))), x.shape)
     first = tuple(int(at) + origin for at, origin in zip(place, start, strict=True))
-    allowed = "NaN and infinities" if policy is Policy.RAISE else "NaN"
+    allowing = "'propagate' or 'saturate' allows them"
+    if policy is Policy.SATURATE:
+        allowing = "'propagate' allows NaN, 'saturate' only infinities"
     raise NonFiniteError(
         f"x requires finite numbers, got {counts[0]} NaN and {counts[1] - counts[0]} infinities in "
-        f"a chunk of shape {tuple(x.shape)}, the first at index {first}; nonfinite='propagate' "
-        f"allows {allowed}",
+        f"a chunk of shape {tuple(x.shape)}, the first at index {first}; nonfinite="
+        f"{allowing}",
         nan=counts[0],
         inf=counts[1] - counts[0],
         first_index=first,
@@ -294,6 +306,12 @@ class Decode:
     given: tuple[str, ...]
     offsets: tuple[int | tuple[int, ...], ...]
     last_words: tuple[int, int] | None
+
+    def __dask_tokenize__(self) -> object:
+        """Return what tells this task from others, the same in every process."""
+        return (
+            "decode", text_of(self.scheme), self.dtype, self.given, self.offsets, self.last_words,
+        )  # fmt: skip
 
     def __call__(self, data: Array, *parts: Array, block_id: Sequence[int] = ()) -> Array:
         """Return the floats."""

@@ -46,8 +46,11 @@ def element(tuples: Array, number: int, dtype: str, chunks: Chunks) -> Array:
 
 
 def empty(ndim: int, dtype: Any) -> Array:
-    """Return the array without elements that tells dask the type of chunks."""
-    return np.empty((0,) * ndim, dtype)
+    """Return the array that tells dask the type of chunks.
+
+    It has no elements but where there are no axes: dask names tasks by it, so that it is zero.
+    """
+    return np.zeros((0,) * ndim, dtype)
 
 
 @dataclass(frozen=True, slots=True)
