@@ -18,6 +18,7 @@ class DaskCollection:
     __slots__ = ()
 
     if TYPE_CHECKING:
+
         def _parts(self) -> tuple[Any, Any, Any, Any]: ...
         def _static(self) -> tuple[Any, ...]: ...
         def _with_parts(self, *parts: Any) -> Self: ...
@@ -163,7 +164,7 @@ def _is_lazy(part: Any) -> bool:
 def _assembled(parts: list[Any], static: Any) -> Any:
     from arrayq.array import _assembled as assembled  # which is a collection
 
-    return assembled(tuple(parts), static)  # type: ignore[arg-type]
+    return assembled((parts[0], parts[1], parts[2], parts[3]), static)
 
 
 def _computed(results: Sequence[Any], finishes: tuple[_Finish, ...], static: Any) -> Any:

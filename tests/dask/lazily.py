@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NoReturn
 
 import dask
@@ -35,7 +36,7 @@ def cuts(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]
     for length in shape:
         ends = draw(st.lists(st.integers(0, length), max_size=5))
         edges = [0, *sorted(ends), length]
-        lengths = [end - start for start, end in zip(edges, edges[1:], strict=False)]
+        lengths = [end - start for start, end in itertools.pairwise(edges)]
         chunks.append(tuple(n for n in lengths if n or draw(st.integers(0, 9)) == 0) or (length,))
     return tuple(chunks)
 
@@ -58,9 +59,7 @@ def quantize(
     layout = plan(scheme, x.shape)
     calibration = scheme.numerics.calibration if method is None else Calibration.of(method, "")
     with nothing_computed():
-        stored = chunked.quantize(
-            SPACE, x, layout, calibration, policy, given=given, encode=encode
-        )
+        stored = chunked.quantize(SPACE, x, layout, calibration, policy, given=given, encode=encode)
     return stored, layout
 
 

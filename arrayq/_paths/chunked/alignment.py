@@ -118,9 +118,7 @@ def _aligned(
     small = step <= max(lengths) or max(unsplit) * others <= SMALL_CHUNK
     if whole or (small and not spanned) or not (spanned or block % word == 0):
         return unsplit, False
-    pieces = _between(
-        (*(cut // word * word for cut in cuts), *range(block, length, block)), length
-    )
+    pieces = _between((*(cut // word * word for cut in cuts), *range(block, length, block)), length)
     return pieces, len(pieces) > 1
 
 
@@ -153,7 +151,10 @@ def parts_of_grid(plan: Plan, chunks: Chunks) -> tuple[tuple[Part, ...], ...]:
         Lengths of chunks, cut anywhere.
     """
     return tuple(
-        tuple(_part(plan, axis, end - length, end) for length, end in zip(lengths, accumulate(lengths), strict=True))
+        tuple(
+            _part(plan, axis, end - length, end)
+            for length, end in zip(lengths, accumulate(lengths), strict=True)
+        )
         for axis, lengths in enumerate(chunks)
     )
 

@@ -173,9 +173,7 @@ def _given(names: tuple[str, ...], parts: Sequence[Array]) -> Stored | None:
     if not names:
         return None
     known = dict(zip(names, parts, strict=True))
-    return Stored(
-        None, known.get("scale_data"), known.get("zero_point"), known.get("tensor_scale")
-    )
+    return Stored(None, known.get("scale_data"), known.get("zero_point"), known.get("tensor_scale"))
 
 
 def _measured(x: Array, block: tuple[int, ...]) -> Array:
@@ -264,10 +262,9 @@ class Settle:
         columns = [part[..., None] if part.ndim else part for part in parts]
         given = _given(self.given, columns)
         # what given scales become is seen where codes are made against them
-        stored, _ = _stored(
-            x, _of_bounds(self.rules), given, encode="scale_data" in self.given
-        )
-        return None, *(None if grid is None else grid[..., 0] for grid in _grids(stored))
+        stored, _ = _stored(x, _of_bounds(self.rules), given, encode="scale_data" in self.given)
+        scales, zeros = _grids(stored)
+        return None, scales[..., 0], None if zeros is None else zeros[..., 0]
 
 
 @dataclass(frozen=True, slots=True)

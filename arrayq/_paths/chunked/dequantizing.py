@@ -55,9 +55,11 @@ def dequantize(space: Space, stored: Stored, plan: Plan, dtype: str = "float32")
         "tensor_scale": stored.tensor_scale,
     }
     known = {name: da.asarray(part) for name, part in known.items() if part is not None}
-    grids = [part if name == "tensor_scale" else beside(part, parts) for name, part in known.items()]
+    grids = [
+        part if name == "tensor_scale" else beside(part, parts) for name, part in known.items()
+    ]
     task = Decode(plan.scheme, dtype, tuple(known), tuple(map(_offsets, parts)), last_words)
-    result = dtype_named(dtype)
+    result = _dtype_named(dtype)
     return data.map_blocks(
         task, *grids, dtype=result, chunks=tuple(chunks), meta=empty(data.ndim, result),
         token="dequantize",
@@ -69,10 +71,11 @@ def _offsets(along: tuple[Part, ...]) -> int | tuple[int, ...]:
     return offsets[0] if len(set(offsets)) == 1 else offsets
 
 
-def dtype_named(name: str) -> np.dtype[Any]:
+def _dtype_named(name: str) -> np.dtype[Any]:
     """Return a dtype by its name, bfloat16 included."""
     if name != "bfloat16":
         return np.dtype(name)
     import ml_dtypes
 
-    return np.dtype(ml_dtypes.bfloat16)
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
