@@ -188,13 +188,16 @@ def _persisted(
     from dask.core import flatten
 
     names = rename or {}
-    remaining = iter(keys)
+    own = [[(names.get(name, name), *place) for name, *place in flatten(part)] for part in keys]
+    # a graph of computed chunks is shared out; any other one is needed whole
+    computed = len(graph) <= sum(map(len, own))
+    remaining = iter(own)
     parts = []
     for finish, rest in finishes:
         if finish is None:
             parts.append(rest)
             continue
-        own = [(names.get(name, name), *place) for name, *place in flatten(next(remaining))]
-        chunks = {key: graph[key] for key in own}
-        parts.append(finish(chunks, *rest, **({"rename": rename} if rename else {})))
+        chunks = next(remaining)
+        part = {key: graph[key] for key in chunks} if computed else graph
+        parts.append(finish(part, *rest, **({"rename": rename} if rename else {})))
     return _assembled(parts, static)

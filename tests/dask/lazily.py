@@ -42,7 +42,7 @@ def cuts(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]
 
 
 def lazy(x: np.ndarray, chunks: Any) -> Any:
-    return da.from_array(x, chunks=chunks, name=False)
+    return da.from_array(x, chunks=chunks)
 
 
 def quantize(

@@ -74,19 +74,21 @@ def _raise_nonfinite(here: Located, policy: Policy, start: tuple[int, ...]) -> N
     xp = space.xp
     with np.errstate(over="ignore"):
         x = space.cast(here.array, "float32")
-    nan, finite = xp.isnan(x), xp.isfinite(x)
-    counts = [int(xp.count_nonzero(part)) for part in (nan, ~finite)]
-    place = np.unravel_index(int(xp.argmin(xp.astype(xp.reshape(finite, (-1,)), xp.int8))), x.shape)
+    nan, infinite = (
+        int(xp.sum(xp.astype(where, xp.int64))) for where in (xp.isnan(x), xp.isinf(x))
+    )
+    finite = xp.reshape(xp.astype(xp.isfinite(x), xp.int8), (-1,))
+    place = np.unravel_index(int(xp.argmin(finite)), tuple(x.shape))
     first = tuple(int(at) + origin for at, origin in zip(place, start, strict=True))
     allowing = "'propagate' or 'saturate' allows them"
     if policy is Policy.SATURATE:
         allowing = "'propagate' allows NaN, 'saturate' only infinities"
     raise NonFiniteError(
-        f"x requires finite numbers, got {counts[0]} NaN and {counts[1] - counts[0]} infinities in "
+        f"x requires finite numbers, got {nan} NaN and {infinite} infinities in "
         f"a chunk of shape {tuple(x.shape)}, the first at index {first}; nonfinite="
         f"{allowing}",
-        nan=counts[0],
-        inf=counts[1] - counts[0],
+        nan=nan,
+        inf=infinite,
         first_index=first,
     )
 
@@ -166,7 +168,17 @@ class Encode:
 
 def _found_beside(x: Array) -> float:
     """Return what an array holds beside finite numbers; the generic path does not say."""
-    return float(_measured(x, tuple(max(1, length) for length in x.shape))[..., 2].max())
+    if 0 in x.shape:
+        return 0
+    return _most_beside(_measured(x, tuple(x.shape)))
+
+
+def _most_beside(bounds: Array) -> float:
+    return float(_namespace(bounds).max(bounds[..., 2]))
+
+
+def _namespace(x: Array) -> Any:
+    return located(x).access.namespace(x)
 
 
 def _given(names: tuple[str, ...], parts: Sequence[Array]) -> Stored | None:
@@ -191,7 +203,7 @@ class MeasureBlocks:
         """Return bounds of shape (*grid, 3)."""
         layout = plan(self.rules.scheme, located(x).access.shape(x))
         bounds = _measured(x, layout.block)
-        self.rules.check(x, float(bounds[..., 2].max()), block_id)
+        self.rules.check(x, _most_beside(bounds), block_id)
         return bounds
 
 
@@ -210,7 +222,7 @@ class MeasureTensor:
             return bounds_of.of_number(space, np.float32(0), 0, len(shape))
         if here.view is None or self.rules.scheme.numerics.scale_from is ScaleFrom.ENDPOINTS:
             bounds = _measured(x, shape)
-            self.rules.check(x, float(bounds[..., 2].max()), block_id)
+            self.rules.check(x, _most_beside(bounds), block_id)
             return bounds
         met, largest = host.largest_range(
             here.view, plan(self.rules.scheme, shape), self.rules.calibration,
@@ -258,8 +270,9 @@ class Settle:
 
     def __call__(self, bounds: Array, *parts: Array) -> tuple[Array, Array, Array]:
         """Return None for the data, scales and zero points."""
-        x = bounds_of.elements_of(located(bounds).access.namespace(bounds), bounds)
-        columns = [part[..., None] if part.ndim else part for part in parts]
+        xp = _namespace(bounds)
+        x = bounds_of.elements_of(xp, bounds)
+        columns = [xp.expand_dims(part, axis=-1) if part.ndim else part for part in parts]
         given = _given(self.given, columns)
         # what given scales become is seen where codes are made against them
         stored, _ = _stored(x, _of_bounds(self.rules), given, encode="scale_data" in self.given)
@@ -275,8 +288,9 @@ class TensorScale:
 
     def __call__(self, bounds: Array) -> Array:
         """Return a float32 array of shape ()."""
-        x = bounds_of.elements_of(located(bounds).access.namespace(bounds), bounds)
-        return _stored(x.reshape(3), _of_bounds(self.rules), encode=False)[0].tensor_scale
+        xp = _namespace(bounds)
+        x = xp.reshape(bounds_of.elements_of(xp, bounds), (3,))
+        return _stored(x, _of_bounds(self.rules), encode=False)[0].tensor_scale
 
 
 @dataclass(frozen=True, slots=True)
