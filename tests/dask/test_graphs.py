@@ -86,6 +86,40 @@ def test_a_quantized_array_takes_one_kernel_call_for_each_chunk(kernel_calls):
     assert len(kernel_calls) == x.npartitions
 
 
+@pytest.mark.parametrize("chunks", [(16, 64), (16, 100)])
+@pytest.mark.parametrize("spelling", ["nvfp4", "int8/tensor", "int8/row"])
+def test_a_second_pass_reads_chunks_again_so_that_none_waits_in_memory(spelling, chunks):
+    reads = []
+    x = counted_source((64, 512), chunks, reads)
+    stored, _ = quantize(x, spelling)
+    assert_equals_numpy(stored, aq.quantize(x.compute(scheduler="sync"), spelling))
+    reads.clear()
+    computed(stored)
+    assert sorted(reads) == sorted(2 * list(set(reads)))
+    first_pass = reads[: x.npartitions]
+    assert len(set(first_pass)) == x.npartitions
+
+
+@pytest.mark.parametrize("spelling", ["nvfp4", "int8/tensor", "int8/row"])
+def test_chunks_in_memory_are_not_made_again(spelling):
+    reads = []
+    x = counted_source((64, 512), (16, 100), reads).persist(scheduler="sync")
+    reads.clear()
+    stored, _ = quantize(x, spelling)
+    computed(stored)
+    assert not reads
+
+
+def test_the_second_pass_follows_any_graph():
+    base = lazy(np.random.default_rng(8).standard_normal((60, 80)).astype(np.float32), (7, 11))
+    x = ((base.T @ base).rechunk((16, 13)) / base.sum())[::-1, 3:70]
+    for spelling in ("nvfp4", "int8/tensor", "int4/row"):
+        stored, _ = quantize(x, spelling)
+        x_computed, *parts = dask.compute(x, *parts_of(stored), scheduler="sync")
+        for part, expected in zip(parts, parts_of(aq.quantize(x_computed, spelling)), strict=True):
+            assert_same_bits(part, expected)
+
+
 def test_zero_points_come_from_the_same_kernel_calls(kernel_calls):
     x = lazy(np.ones((64, 256), np.float32), (16, 64))
     stored, _ = quantize(x, aq.QuantScheme().with_value("u4").with_mode("affine").per_block(32))
@@ -114,10 +148,12 @@ def test_blocks_of_several_chunks_keep_chunks_as_they_are(kernel_calls):
 @pytest.mark.parametrize(
     ("shape", "chunks", "spelling", "expected"),
     [
-        ((1000,), (250,), "int8/16", ((240, 256, 240, 264),)),
-        ((250,), (240,), "int8/16", ((240, 10),)),
-        ((100,), (30,), "int8/16", ((16, 32, 32, 20),)),
-        ((10, 100), (4, 30), "mxfp4", ((4, 4, 2), (32, 32, 36))),
+        ((1000,), (250,), "int8/16", ((240, 240, 240, 240, 40),)),
+        ((1000,), ((300, 250, 450),), "int8/16", ((288, 256, 456),)),
+        ((250,), (250,), "int8/16", ((250,),)),
+        ((260,), (250,), "int8/16", ((240, 20),)),
+        ((100,), (30,), "int8/16", ((16, 16, 16, 16, 16, 16, 4),)),
+        ((10, 100), (4, 30), "mxfp4", ((4, 4, 2), (32, 32, 32, 4))),
         ((3_000_000,), (400_000,), "int8/1000000", ((400_000, 400_000, 200_000) * 3,)),
     ],
 )
@@ -276,6 +312,8 @@ def test_optimized_and_unoptimized_graphs_agree():
         one = q.compute(scheduler="sync", optimize_graph=False)
         with dask.config.set({"optimization.fuse.active": True}):
             other = q.compute(scheduler="threads")
-        for a, b, c in zip(parts_of(one), parts_of(other), parts_of(aq.quantize(x, spelling)), strict=True):
+        for a, b, c in zip(
+            parts_of(one), parts_of(other), parts_of(aq.quantize(x, spelling)), strict=True
+        ):
             assert_same_bits(a, c)
             assert_same_bits(b, c)

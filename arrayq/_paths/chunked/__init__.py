@@ -14,6 +14,7 @@ take: `host` for what lies in CPU memory, `generic` for all else. Three shapes o
 `bounds`       smallest and largest element of a block, piece by piece
 `chunk`        what is done with the memory of one chunk
 `grids`        scales beside the chunks that they belong to; trees
+`again`        the tasks of an array a second time, for a second pass
 `quantizing`   the graph of quantize
 `dequantizing` the graph of dequantize
 =============  ==========================================================

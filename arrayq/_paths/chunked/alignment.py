@@ -111,15 +111,27 @@ def _aligned(
 
     `others` is the bytes of a chunk of length 1.
     """
-    length, cuts = sum(lengths), tuple(accumulate(lengths))[:-1]
+    length, largest = sum(lengths), max(lengths)
     step = lcm(block, word)
-    unsplit = _between((cut // step * step for cut in cuts), length)
+    unsplit = _between(_snapped(lengths, step), length)
     spanned = block >= length
-    small = step <= max(lengths) or max(unsplit) * others <= SMALL_CHUNK
+    small = step <= largest or max(unsplit) * others <= SMALL_CHUNK
     if whole or (small and not spanned) or not (spanned or block % word == 0):
         return unsplit, False
-    pieces = _between((*(cut // word * word for cut in cuts), *range(block, length, block)), length)
+    pieces = _between((*_snapped(lengths, word), *range(block, length, block)), length)
     return pieces, len(pieces) > 1
+
+
+def _snapped(lengths: tuple[int, ...], step: int) -> Iterable[int]:
+    """Return where to cut an axis, at multiples of a step.
+
+    Chunks of one length stay of one length, as files require them; others are cut where they are
+    cut, or just before.
+    """
+    first, last = lengths[0], lengths[-1]
+    if len(lengths) > 1 and set(lengths[:-1]) == {first} and last <= first:
+        return range(0, sum(lengths), max(step, first // step * step))
+    return (cut // step * step for cut in accumulate(lengths[:-1]))
 
 
 def _between(cuts: Iterable[int], length: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import dask
 import dask.array as da
 from dask.utils import parse_bytes
 
+from arrayq._paths.chunked.again import made_again
 from arrayq._paths.chunked.alignment import Alignment, Chunks, Part, align, parts_of_grid
 from arrayq._paths.chunked.chunk import (
     Encode,
@@ -68,13 +69,14 @@ def quantize(
         there is a tensor scale to find or a block has several chunks.
     """
     alignment = _aligned(x, plan, calibration, given)
-    x = rechunked(x, alignment.chunks)
+    source, x = x, rechunked(x, alignment.chunks)
     starts: Chunks = ()
     if policy is not Policy.PROPAGATE:
         starts = tuple((0, *accumulate(lengths[:-1])) for lengths in x.chunks)
     rules = Rules(plan.scheme, calibration, policy, starts)
     parts = parts_of_grid(plan, x.chunks)
-    known = {} if given is None else _known(given)
+    before = {} if given is None else _known(given)
+    known = before
     if alignment.splits_blocks:
         known = _of_split_blocks(x, rules, alignment, parts, known)
     elif plan.scheme.two_level and not known:
@@ -82,6 +84,9 @@ def quantize(
         known = {"tensor_scale": _tensor_scale(shrink(bounds), rules)}
     if alignment.splits_blocks and not encode:
         return _stored(None, known)
+    found = [part for name, part in known.items() if part is not before.get(name)]
+    if found:
+        x = rechunked(made_again(source, found), x.chunks)
     grids = [beside(part, parts) if part.ndim else part for part in known.values()]
     encoded = x.map_blocks(
         Encode(rules, tuple(known), encode), *grids, dtype=object, meta=empty(x.ndim, "object"),
