@@ -59,6 +59,7 @@ from arrayq.moves.indexing import take, take_along_axis
 from arrayq.moves.joining import concat, repeat, roll, split, stack, tile, unstack
 from arrayq.moves.reshaping import reshape
 from arrayq.moves.tensor_scales import Rescaled, RescaleReport
+from arrayq.namespaces import introduce
 from arrayq.numerics import (
     Calibration,
     Numerics,
@@ -89,6 +90,8 @@ from arrayq.scheme import (
 from arrayq.serialize import from_bytes, to_bytes
 
 __version__ = "0.1.0"
+
+introduce()
 
 __all__ = [
     "ArgumentError",

@@ -73,17 +73,11 @@ class QuantizedArray(MoveMethods, DaskCollection):
         A native code lies outside its field.
     """
 
-    __slots__ = (
-        "block_offset", "data", "extent", "scale_data", "scheme", "tensor_scale", "zero_point",
-    )  # fmt: skip
+    __slots__ = ("_meaning", "_plan", "_stored")
 
-    data: Any
-    scale_data: Any
-    scheme: QuantScheme
-    extent: int | None
-    tensor_scale: Any
-    zero_point: Any
-    block_offset: tuple[int, ...]
+    _stored: Stored
+    _plan: Plan | None
+    _meaning: tuple[QuantScheme, int | None, tuple[int, ...]] | None
 
     # lets x @ q and q + x reach this class rather than NumPy's element-wise loops
     __array_ufunc__ = None
@@ -114,22 +108,67 @@ class QuantizedArray(MoveMethods, DaskCollection):
         checked = check_parts(
             Stored(data, scale_data, zero_point, tensor_scale), layout, allow_nan=allow_nan
         )
-        self._set(*_fields(checked), layout)
+        _set_stored(self, checked)
+        _set_plan(self, layout)
+        _set_meaning(self, None)
+        introduce()
 
     @classmethod
     def _of(cls, stored: Stored, layout: Plan) -> QuantizedArray:
         """Wrap parts that the pipeline made and that need no check."""
         self = cls.__new__(cls)
-        self._set(*_fields(stored), layout)
+        _set_stored(self, stored)
+        _set_plan(self, layout)
+        _set_meaning(self, None)
         return self
+
+    @property
+    def data(self) -> Any:
+        """Codes as stored."""
+        return self._stored.data
+
+    @property
+    def scale_data(self) -> Any:
+        """Scales as stored, one per block."""
+        return self._stored.scale_data
+
+    @property
+    def zero_point(self) -> Any:
+        """Zero points as stored, one per block; None for schemes without."""
+        return self._stored.zero_point
+
+    @property
+    def tensor_scale(self) -> Any:
+        """The scale that block scales are relative to; None for schemes of one level."""
+        return self._stored.tensor_scale
+
+    @property
+    def scheme(self) -> QuantScheme:
+        """How the parts are to be read."""
+        return self._static()[0]
+
+    @property
+    def extent(self) -> int | None:
+        """Length of the packed axis; None where no axis is packed."""
+        return self._static()[1]
+
+    @property
+    def block_offset(self) -> tuple[int, ...]:
+        """Place of element 0 inside its first block, without leading zeros."""
+        return self._static()[2]
 
     def _parts(self) -> tuple[Any, Any, Any, Any]:
         """Data, scales, zero points, tensor scale; the latter two may be None."""
-        return self.data, self.scale_data, self.zero_point, self.tensor_scale
+        return _fields(self._stored)
 
     def _static(self) -> tuple[QuantScheme, int | None, tuple[int, ...]]:
         """What is no array: the scheme, the length of the packed axis, the block offset."""
-        return self.scheme, self.extent, self.block_offset
+        meaning = self._meaning
+        if meaning is None:
+            assert self._plan is not None, "an array has a plan or a meaning"
+            meaning = self._plan.meaning
+            _set_meaning(self, meaning)
+        return meaning
 
     def _with_parts(
         self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any
@@ -146,26 +185,6 @@ class QuantizedArray(MoveMethods, DaskCollection):
         parts |= {**grids, "data": data, "tensor_scale": tensor_scale}
         return cls._of(Stored(**parts), layout)
 
-    def _set(
-        self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any, layout: Plan
-    ) -> None:
-        introduce()
-        offset = layout.block_offset
-        while offset and offset[0] == 0:
-            offset = offset[1:]
-        packed = layout.packed_axis
-        parts = {
-            "data": data,
-            "scale_data": scale_data,
-            "scheme": layout.scheme,
-            "extent": None if packed is None else layout.shape[packed],
-            "tensor_scale": tensor_scale,
-            "zero_point": zero_point,
-            "block_offset": offset,
-        }
-        for name, part in parts.items():
-            object.__setattr__(self, name, part)
-
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a QuantizedArray is frozen: {name!r} cannot be set")
 
@@ -175,12 +194,19 @@ class QuantizedArray(MoveMethods, DaskCollection):
     @property
     def plan(self) -> Plan:
         """The layout of the stored parts."""
-        return plan(self.scheme, self.shape, self.block_offset)
+        layout = self._plan
+        if layout is None:
+            layout = _plan_of(self)
+            _set_plan(self, layout)
+        return layout
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array that this one stands for."""
-        return _shape_of(_ints(self.data.shape), self.scheme, self.extent)
+        if self._plan is not None:
+            return self._plan.shape
+        scheme, extent, _ = self._static()
+        return _shape_of(_ints(self.data.shape), scheme, extent)
 
     @property
     def ndim(self) -> int:
@@ -316,6 +342,32 @@ class QuantizedArray(MoveMethods, DaskCollection):
         return f"QuantizedArray({', '.join(parts)})"
 
 
+# What writes to the slots of an array, which is frozen for everybody else.
+_set_stored, _set_plan, _set_meaning = (
+    getattr(QuantizedArray, name).__set__ for name in ("_stored", "_plan", "_meaning")
+)
+
+
+def _plan_of(q: QuantizedArray) -> Plan:
+    """Lay out an array whose parts came through a transformation.
+
+    Raises
+    ------
+    LayoutError
+        The parts are a batch of arrays that the scheme cannot say as one.
+    """
+    scheme, _, block_offset = q._static()
+    layout = plan(scheme, q.shape, block_offset)
+    two_level = q.tensor_scale is not None
+    if q.grid != layout.grid or (two_level and tuple(q.tensor_scale.shape)):
+        raise LayoutError(
+            f"an array of shape {q.shape} under {scheme} requires scales of shape {layout.grid}, "
+            f"got {q.grid}: it is a batch of arrays, each with scales of its own; use it inside "
+            "vmap"
+        )
+    return layout
+
+
 def _assembled(
     parts: tuple[Any, Any, Any, Any], static: tuple[QuantScheme, int | None, tuple[int, ...]]
 ) -> QuantizedArray:
@@ -324,9 +376,9 @@ def _assembled(
     Transformations of JAX and torch pass placeholders through here.
     """
     array = QuantizedArray.__new__(QuantizedArray)
-    names = ("data", "scale_data", "zero_point", "tensor_scale", "scheme", "extent", "block_offset")
-    for name, part in zip(names, (*parts, *static), strict=True):
-        object.__setattr__(array, name, part)
+    _set_stored(array, Stored(*parts))
+    _set_plan(array, None)
+    _set_meaning(array, static)
     return array
 
 
@@ -339,9 +391,9 @@ def _rebuild(
     shape: tuple[int, ...],
     block_offset: tuple[int, ...],
 ) -> QuantizedArray:
-    array = QuantizedArray.__new__(QuantizedArray)
-    array._set(data, scale_data, zero_point, tensor_scale, plan(scheme, shape, block_offset))
-    return array
+    introduce()
+    stored = Stored(data, scale_data, zero_point, tensor_scale)
+    return QuantizedArray._of(stored, plan(scheme, shape, block_offset))
 
 
 def _fields(stored: Stored) -> tuple[Any, Any, Any, Any]:

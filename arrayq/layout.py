@@ -8,10 +8,10 @@ array into boxes for the kernels. Both are cached: they depend on nothing but th
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import lcm, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from arrayq.errors import LayoutError
 from arrayq.scheme import QuantScheme
@@ -60,6 +60,29 @@ class Plan:
     codes_per_word: int
     data_shape: tuple[int, ...]
     data_dtype: str
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # plans are the keys of caches, and hashing a scheme takes longer than a small kernel
+        key = self.scheme, self.shape, self.block, self.block_offset, self.packed_axis
+        object.__setattr__(self, "_hash", hash(key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # hashes differ from process to process
+        return Plan, tuple(getattr(self, one.name) for one in fields(self) if one.init)
+
+    @property
+    def meaning(self) -> tuple[QuantScheme, int | None, tuple[int, ...]]:
+        """What the stored parts do not tell of themselves: the scheme, the length of the packed
+        axis, and the block offset without leading zeros.
+        """
+        offset, packed = self.block_offset, self.packed_axis
+        while offset and offset[0] == 0:
+            offset = offset[1:]
+        return self.scheme, None if packed is None else self.shape[packed], offset
 
     @property
     def word_bytes(self) -> int:

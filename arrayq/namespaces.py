@@ -233,6 +233,11 @@ def introduce() -> None:
             library.reach()
 
 
+# torch.compile runs a function of this mark for real rather than following it, so that the first
+# call of all may be one that it compiles.
+setattr(introduce, "_dynamo_marked_constant", True)  # noqa: B010
+
+
 class Located(NamedTuple):
     """An array, the access to it, and its memory where that can be reached."""
 
@@ -245,6 +250,12 @@ class Located(NamedTuple):
     def profile(self) -> Profile:
         """The library's row of the capability table."""
         return self.access.profile
+
+    @property
+    def bits(self) -> str | None:
+        """The dtype that the integers in `view` are the bits of; None where NumPy has the dtype."""
+        view = self.view
+        return None if view is None or view.dtype.name == self.dtype else self.dtype
 
     @property
     def path(self) -> str:

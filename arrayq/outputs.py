@@ -18,7 +18,7 @@ from arrayq.namespaces import Located, library_of, located
 if TYPE_CHECKING:
     from arrayq.interop.access import Access, Host
 
-__all__ = ["dtype_name", "float_memory", "reused", "writable"]
+__all__ = ["dtype_name", "float_memory", "numpy_dtype", "reused", "writable"]
 
 _FLOATS = "one of " + ", ".join(host.ELEMENT_KINDS)
 
@@ -48,13 +48,20 @@ def dtype_name(dtype: Any) -> str:
 def float_memory(shape: tuple[int, ...], name: str, access: Access) -> tuple[Host, str | None]:
     """Return memory for floats, and the dtype that its bits are of where NumPy lacks it."""
     bits = name if name == "bfloat16" and access.takes_bits else None
-    dtype = np.dtype(np.uint16) if bits else _numpy_dtype(name)
+    dtype = np.dtype(np.uint16) if bits else numpy_dtype(name)
     if access.aligned:
         return host.empty_host(shape, dtype), bits
     return np.empty(shape, dtype), bits
 
 
-def _numpy_dtype(name: str) -> np.dtype[Any]:
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return NumPy's dtype of a name.
+
+    Raises
+    ------
+    ArrayTypeError
+        It is bfloat16, and the package that gives it to NumPy is missing.
+    """
     if name != "bfloat16":
         return np.dtype(name)
     try:

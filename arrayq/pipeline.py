@@ -16,6 +16,7 @@ CPU memory, ``chunked`` for dask, ``generic`` for all else.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable
 from types import ModuleType
@@ -23,6 +24,7 @@ from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 
+from arrayq import recording
 from arrayq._paths import host
 from arrayq._paths.parts import Met, Policy, Stored
 from arrayq._paths.space import Space
@@ -31,10 +33,11 @@ from arrayq.array import QuantizedArray
 from arrayq.capability import require
 from arrayq.errors import ArgumentError, ArrayTypeError, NonFiniteError
 from arrayq.hosting import access_of, floats_on_host, on_host, returned
-from arrayq.layout import plan
-from arrayq.namespaces import Located, located
+from arrayq.interop.access import Access
+from arrayq.layout import Plan, plan
+from arrayq.namespaces import Located, _forced, introduce, library_of, located
 from arrayq.numerics import Calibration
-from arrayq.outputs import dtype_name, float_memory, reused, writable
+from arrayq.outputs import dtype_name, float_memory, numpy_dtype, reused, writable
 from arrayq.presets import scheme as parse_scheme
 from arrayq.qparams import QParams, hosted, validate
 from arrayq.qparams_elsewhere import stored_elsewhere
@@ -47,6 +50,7 @@ __all__ = ["calibrate", "dequantize", "fake_quantize", "quantize"]
 Array = Any
 Nonfinite = Literal["raise", "propagate", "saturate"]
 
+_NUMPY: Final = library_of(np.empty(0)).reach()
 _POLICIES: Final = {
     None: Policy.RAISE,
     "raise": Policy.RAISE,
@@ -125,6 +129,13 @@ def quantize(
     >>> q.codes()
     array([-127,  -91,  -54,  -18,   18,   54,   91,  127], dtype=int8)
     """
+    introduce()
+    if type(x) is not np.ndarray and recording.is_recording():
+        return recording.recorder.quantize(x, scheme, qparams, method, nonfinite)
+    if qparams is None and out is None:
+        made = _made_anew(x, scheme, method, nonfinite, threads)
+        if made is not None:
+            return made
     task = _Task(x, scheme, "quantize", qparams, method, nonfinite, threads)
     if task.here.view is None:
         if out is not None:
@@ -177,6 +188,12 @@ def dequantize(
             f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
         )
     threads = resolve_threads(threads)
+    if type(q._stored.data) is not np.ndarray:
+        introduce()
+        if recording.is_recording():
+            return recording.recorder.dequantize(q, dtype)
+    elif out is None and not _forced:
+        return _decoder(q.plan, dtype).into_new(q._stored, threads)
     access, hosted_q = access_of(q), on_host(q)
     if hosted_q is None:
         if out is not None:
@@ -189,11 +206,11 @@ def dequantize(
     stored = Stored(*hosted_q._parts())
     if out is not None:
         target = writable(out, q, dtype)
-        host.dequantize(stored, q.plan, target.view, threads, dtype=target.dtype)
+        host.dequantize(stored, q.plan, target.view, threads, dtype=target.bits)
         return out
     name = dtype_name(dtype)
     memory, bits = float_memory(q.shape, name, access)
-    host.dequantize(stored, q.plan, memory, threads, dtype=name)
+    host.dequantize(stored, q.plan, memory, threads, dtype=bits)
     return access.wrap(memory, q.data, bits)
 
 
@@ -224,6 +241,9 @@ def calibrate(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, NonFiniteError
         As :func:`quantize` does.
     """
+    introduce()
+    if recording.is_recording():
+        return recording.recorder.calibrate(x, scheme, method, nonfinite)
     task = _Task(x, scheme, "calibrate", None, method, nonfinite, threads)
     if task.here.view is None:
         return QuantizedArray._of(task.elsewhere(encode=False), task.plan).qparams
@@ -258,6 +278,9 @@ def fake_quantize(
     ArrayTypeError, UnsupportedSchemeError, SchemeError, LayoutError, QParamsError, NonFiniteError
         As :func:`quantize` does.
     """
+    introduce()
+    if recording.is_recording():
+        return recording.recorder.fake_quantize(x, scheme, qparams, method, nonfinite)
     _refuse_quantized(x)
     access = located(x).access
     dtype = access.dtype_name(x)
@@ -269,6 +292,64 @@ def fake_quantize(
         return dequantize(q, dtype=dtype, threads=threads), lambda: not_clipped(x, q)
 
     return access.straight_through(x, rounded)
+
+
+@functools.lru_cache(maxsize=4096)
+def _quantization(
+    access: Access,
+    scheme: QuantScheme | str,
+    method: Calibration | str | None,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...],
+    name: str | None,
+) -> host.Quantization:
+    """What quantizing arrays in CPU memory takes that are alike in all of these."""
+    scheme = parse_scheme(scheme)
+    calibration = _calibration(method, scheme)
+    require(access.profile, scheme, "quantize", name or dtype, "host", calibration)
+    bits = None if name == dtype.name else name
+    return host.quantization(plan(scheme, shape), calibration, dtype, strides, bits)
+
+
+@functools.lru_cache(maxsize=4096)
+def _decoder(layout: Plan, dtype: Any) -> host.Dequantization:
+    return host.dequantization(layout, numpy_dtype(dtype_name(dtype)))
+
+
+def _made_anew(
+    x: Array,
+    scheme: QuantScheme | str,
+    method: Calibration | str | None,
+    nonfinite: str | None,
+    threads: int | None,
+) -> QuantizedArray | None:
+    """Quantize an array in CPU memory into new memory; None where that is not what there is to do.
+
+    The short way of the most frequent call: whatever else there is to say, `_Task` says.
+    """
+    if type(x) is np.ndarray and not _forced:
+        # asking NumPy for the name of a dtype takes as long as a small kernel
+        access, view, name = _NUMPY, x, None
+    else:
+        _, access, view, name = located(x)
+        if view is None or access.aligned:
+            return None
+    try:
+        prepared = _quantization(access, scheme, method, view.shape, view.dtype, view.strides, name)
+        policy = _POLICIES[nonfinite]
+    except (TypeError, KeyError):
+        return None
+    threads = resolve_threads(threads)
+    met, stored = prepared.into_new(view, policy, threads)
+    if met:
+        _check_met(met, policy, located(x))
+    q = QuantizedArray._of(stored, prepared.plan)
+    return q if view is x else returned(q, x)
+
+
+def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calibration:
+    return scheme.numerics.calibration if method is None else Calibration.of(method, "method")
 
 
 def _refuse_quantized(x: object) -> None:
@@ -314,9 +395,7 @@ class _Task:
                 scheme = scheme.with_codebook(qparams.codebook)
         self.here = here
         self.qparams = qparams
-        self.calibration = (
-            scheme.numerics.calibration if method is None else Calibration.of(method, "method")
-        )
+        self.calibration = _calibration(method, scheme)
         require(here.profile, scheme, operation, here.dtype, here.path, self.calibration)
         self.plan = plan(scheme, here.access.shape(here.array))
         self.policy = _policy(nonfinite, here)
@@ -331,7 +410,7 @@ class _Task:
         assert here.view is not None, "the path of arrays in CPU memory"
         met = host.quantize(
             here.view, self.plan, self.calibration, self.policy, self.threads, stored,
-            encode=encode, scaled=scaled, dtype=here.dtype,
+            encode=encode, scaled=scaled, dtype=here.bits,
         )  # fmt: skip
         _check_met(met, self.policy, here)
 

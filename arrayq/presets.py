@@ -288,6 +288,11 @@ def scheme(spelling: str | QuantScheme) -> QuantScheme:
         return spelling
     if not isinstance(spelling, str):
         raise SchemeError(f"scheme requires a short spelling or a QuantScheme, got {spelling!r}")
+    return _spelled(spelling)
+
+
+@functools.lru_cache(maxsize=256)
+def _spelled(spelling: str) -> QuantScheme:
     text = spelling.strip().lower()
     if text in _NAMED:
         return _NAMED[text]

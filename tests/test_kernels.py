@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,19 @@ def awkward_values(n: int) -> np.ndarray:
     return x
 
 
+PREPARED = host.quantization, host.dequantization
+
+
+@pytest.fixture(autouse=True)
+def _forget_the_kernels_that_tests_chose() -> Iterator[None]:
+    yield
+    for prepare in PREPARED:
+        prepare.cache_clear()
+
+
 def use(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for prepare in PREPARED:
+        prepare.cache_clear()
     monkeypatch.setattr(host, "kernels", load(level))
     monkeypatch.setattr(codes_module, "kernels", load(level))
 

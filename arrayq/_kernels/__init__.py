@@ -7,6 +7,7 @@
     scales.pxd      range -> stored scale -> float32 multiplier
     encode.pxd      elements -> codes          decode.pxd   codes -> elements
     pack.pxd        codes <-> words            tables.h     sixteen-entry table look-ups
+    boxes.pxd       what is done with one box    buffers.pxd  memory of Python objects
     quantize.pyx    measure, scale, encode, pack: box by box, while it is in cache
     dequantize.pyx  unpack, decode, multiply: tile by tile
     elements.pyx    codes without scales, words without arrays

@@ -1,4 +1,6 @@
-"""Which of the compiled instruction sets this processor runs."""
+"""What the kernels run on: the processor's instruction sets, and the environment."""
+
+from libc.stdlib cimport getenv
 
 cdef extern from *:
     """
@@ -22,3 +24,9 @@ def level() -> int:
     """The highest x86-64 micro-architecture level that the processor and its operating system
     support (2, 3 or 4); 1 where levels mean nothing."""
     return aq_level()
+
+
+def environment(name: bytes) -> bytes | None:
+    """Value of an environment variable as ``os.environ`` has set it, in a tenth of its time."""
+    cdef const char* value = getenv(name)
+    return None if value == NULL else <bytes>value

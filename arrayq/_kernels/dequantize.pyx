@@ -1,13 +1,14 @@
 """Words back into elements, tile by tile: unpack, decode, multiply by the scale of the block."""
 
-from cpython.buffer cimport PyBUF_STRIDED, PyBuffer_Release, PyObject_GetBuffer
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memset
 
+from arrayq._kernels.buffers cimport release_all, take_array, take_part
 from arrayq._kernels.decode cimport decode_tile, multiply_by_blocks
 from arrayq._kernels.encode cimport Codec, check_codec_tables, read_codec
 from arrayq._kernels.lines cimport (
-    FLOAT32, GEOMETRY_ROWS, MAX_AXES, TILE, TILE_MARGIN, ElementKind, Geometry, ceil_div,
-    count_boxes, read_geometry, store_tile, tile_length,
+    ALL, MAX_AXES, TILE, TILE_MARGIN, ElementKind, Geometry, array_bytes, ceil_div, count_boxes,
+    lies_in_floats, read_geometry, store_tile, tile_length,
 )
 from arrayq._kernels.pack cimport split_from_words, unpack_words
 from arrayq._kernels.scales cimport ScaleKind, apply_tensor_scale, decode_scales, scale_bytes
@@ -16,18 +17,18 @@ from arrayq._kernels.zeros cimport (
 )
 
 cdef struct Job:
-    char* array
+    Geometry* geometry
     ElementKind kind
     bint direct             # the line is float32 in memory as the loops want it
-    Geometry geometry
     Codec codec
     ScaleKind scale_kind
     bint two_level
-    float tensor_scale
     ZeroKind zero_kind
     ZeroDtype zero_dtype
-    const uint8_t* zeros
     int word_bytes
+    char* array             # this and what follows differs from call to call
+    float tensor_scale
+    const uint8_t* zeros
     const uint8_t* scales
     const uint8_t* data
 
@@ -36,7 +37,7 @@ cdef void _decode_line(
     Job* job, const int64_t* position, int64_t first_column, int64_t end_column, float* factors,
     float* zeros,
 ) noexcept nogil:
-    cdef Geometry* g = &job.geometry
+    cdef Geometry* g = job.geometry
     cdef Codec* codec = &job.codec
     cdef float buffer[TILE]
     cdef uint8_t codes[TILE + TILE_MARGIN]
@@ -100,7 +101,7 @@ cdef void _decode_line(
 
 
 cdef void _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
-    cdef Geometry* g = &job.geometry
+    cdef Geometry* g = job.geometry
     cdef int64_t position[MAX_AXES]
     cdef int64_t index, rest, chunks = ceil_div(g.shape[g.lead], g.chunk)
     cdef int axis
@@ -117,46 +118,107 @@ cdef void _run(Job* job, int64_t first_box, int64_t end_box) noexcept nogil:
         )
 
 
-def run(
-    array, int kind, const int64_t[:, ::1] geometry, int packed, int64_t codes_per_word,
-    int64_t chunk, const int32_t[::1] codec_fields, const float[::1] codec_bounds,
-    const float[::1] edges, const uint8_t[::1] order, const float[::1] table, int scale_kind,
-    bint two_level, float tensor_scale, int zero_kind, int zero_dtype, int word_bytes,
-    const uint8_t[::1] scales, const uint8_t[::1] zeros, const uint8_t[::1] data, int64_t first_box, int64_t end_box,
-):
-    """Decode boxes `first_box` to `end_box` (one line, or `chunk` columns of it, each) into
-    `array`, any writable exporter of the buffer protocol, through its strides."""
-    cdef Py_buffer view
+cdef class Dequantizer:
+    """All that follows from a scheme and from how a result lies in memory, ready to be run.
+
+    Parameters
+    ----------
+    kind : int
+        Element type of the results, in native byte order.
+    geometry, packed, codes_per_word, chunk, word_bytes
+        How to walk them (``arrayq.layout.Lines``).
+    codec : tuple of five arrays
+        The element format (``arrayq._kernels.codecs.Codec``).
+    rules : ScaleArguments
+        The rules for scales and zero points (``arrayq._paths.scale_rules``).
+    scale_count, word_count : int
+        Entries of the whole grid and words of the whole data.
+    new_array : callable, optional
+        Makes memory for `dequantize`.
+    """
+
+    cdef Geometry geometry
     cdef Job job
-    if geometry.shape[0] != GEOMETRY_ROWS or not 1 <= geometry.shape[1] <= MAX_AXES:
-        raise ValueError(f"geometry requires {<int>GEOMETRY_ROWS} rows and 1 to {<int>MAX_AXES} axes")
-    check_codec_tables(codec_fields, codec_bounds, edges, order, table)
-    read_geometry(&job.geometry, geometry, packed, codes_per_word, chunk)
-    read_codec(&job.codec, codec_fields, codec_bounds, edges, order, table)
-    if not 0 <= first_box <= end_box <= count_boxes(&job.geometry):
-        raise ValueError("boxes outside the array")
-    job.kind = <ElementKind>kind
-    job.scale_kind = <ScaleKind>scale_kind
-    job.two_level = two_level
-    job.tensor_scale = tensor_scale
-    job.word_bytes = word_bytes
-    job.scales = &scales[0]
-    job.zero_kind = <ZeroKind>zero_kind
-    job.zero_dtype = <ZeroDtype>zero_dtype
-    job.zeros = &zeros[0] if zeros is not None else NULL
-    if zero_kind != NO_ZERO and zeros is None:
-        raise ValueError("affine codes require zero points")
-    job.data = &data[0]
-    PyObject_GetBuffer(array, &view, PyBUF_STRIDED)
-    try:
-        job.array = <char*>view.buf
-        job.direct = (
-            kind == FLOAT32 and job.geometry.array_stride[job.geometry.lead] == 4
-            and <uint64_t>view.buf % 4 == 0
-        )
-        for axis in range(job.geometry.lead):
-            job.direct = job.direct and job.geometry.array_stride[axis] % 4 == 0
-        with nogil:
-            _run(&job, first_box, end_box)
-    finally:
-        PyBuffer_Release(&view)
+    cdef bint floats                 # lines are float32 as the loops want it, if aligned
+    cdef int64_t array_bytes
+    cdef int64_t scale_count
+    cdef int64_t data_bytes
+    cdef object tables               # keeps the memory that job.codec points into
+    cdef object new_array
+    cdef readonly int64_t boxes
+
+    def __init__(
+        self, *, int kind, const int64_t[:, ::1] geometry, int packed, int64_t codes_per_word,
+        int64_t chunk, int word_bytes, tuple codec, rules, int64_t scale_count, int64_t word_count,
+        new_array=None,
+    ):
+        cdef Job* job = &self.job
+        read_geometry(&self.geometry, geometry, packed, codes_per_word, chunk)
+        fields, bounds, edges, order, table = codec
+        check_codec_tables(fields, bounds, edges, order, table)
+        read_codec(&job.codec, fields, bounds, edges, order, table)
+        zero_kind, zero_dtype = rules.zero[:2]
+        job.geometry = &self.geometry
+        job.kind = <ElementKind>kind
+        job.scale_kind = <ScaleKind><int>rules.kind
+        job.two_level = rules.two_level
+        job.zero_kind = <ZeroKind><int>zero_kind
+        job.zero_dtype = <ZeroDtype><int>zero_dtype
+        job.word_bytes = word_bytes
+        self.tables = codec
+        self.new_array = new_array
+        self.boxes = count_boxes(&self.geometry)
+        self.floats = lies_in_floats(&self.geometry, job.kind, False)
+        self.array_bytes = array_bytes(&self.geometry, job.kind)
+        self.scale_count = scale_count
+        self.data_bytes = word_count * word_bytes
+
+    def dequantize(self, data, scales, zeros, tensor_scale):
+        """Decode into new memory, on this thread."""
+        array = self.new_array()
+        self._call(array, data, scales, zeros, tensor_scale, 0, ALL)
+        return array
+
+    def run(
+        self, array, data, scales, zeros, tensor_scale, int64_t first_box=0, int64_t end_box=ALL,
+    ):
+        """Decode boxes `first_box` to `end_box` (one line, or `chunk` columns of it, each), by
+        default all, into `array`, any writable exporter of the buffer protocol with the strides
+        of the geometry.
+
+        The others are the stored parts, in C order, and None where the scheme has none."""
+        self._call(array, data, scales, zeros, tensor_scale, first_box, end_box)
+
+    cdef int _call(
+        self, array, data, scales, zeros, tensor_scale, int64_t first_box, int64_t end_box,
+    ) except -1:
+        cdef Py_buffer views[5]
+        cdef Job job = self.job
+        if end_box == ALL:
+            end_box = self.boxes
+        if not 0 <= first_box <= end_box <= self.boxes:
+            raise ValueError("boxes outside the array")
+        if data is None or scales is None:
+            raise ValueError("codes require data and scales")
+        if job.zero_kind != NO_ZERO and zeros is None:
+            raise ValueError("affine codes require zero points")
+        memset(views, 0, sizeof(views))
+        try:
+            take_array(array, &views[0], True)
+            if views[0].len != self.array_bytes:
+                raise ValueError(f"array requires {self.array_bytes} bytes, got {views[0].len}")
+            take_part(data, &views[1], self.data_bytes, False)
+            take_part(scales, &views[2], self.scale_count * scale_bytes(job.scale_kind), False)
+            take_part(zeros, &views[3], self.scale_count * zero_bytes(job.zero_dtype), False)
+            take_part(tensor_scale, &views[4], sizeof(float), False)
+            job.array = <char*>views[0].buf
+            job.direct = self.floats and <uint64_t>job.array % 4 == 0
+            job.data = <const uint8_t*>views[1].buf
+            job.scales = <const uint8_t*>views[2].buf
+            job.zeros = <const uint8_t*>views[3].buf
+            job.tensor_scale = 1 if views[4].buf == NULL else (<const float*>views[4].buf)[0]
+            with nogil:
+                _run(&job, first_box, end_box)
+        finally:
+            release_all(views, 5)
+        return 0

@@ -5,7 +5,8 @@ A *line* runs along the innermost axis of the collapsed array (``arrayq.layout.c
 boxes can be worked on in any order and by any thread.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memcpy
 
 from arrayq._kernels.bits cimport (
     aq_const_floats, aq_floats, aq_load_f32, aq_load_f32_swapped, aq_load_f64,
@@ -14,6 +15,7 @@ from arrayq._kernels.bits cimport (
 )
 
 cdef enum:
+    ALL = -1              # the end of a range of boxes that ends with the last
     MAX_AXES = 64
     TILE = 2048           # elements worked on at a time: 8 KB of float32, inside the L1 cache
     TILE_MARGIN = 64      # room for a last word that is not full
@@ -65,6 +67,8 @@ cdef inline void read_geometry(
     Geometry* g, const int64_t[:, ::1] table, int packed, int64_t codes_per_word, int64_t chunk,
 ) except *:
     cdef int axis, axes = <int>table.shape[1]
+    if table.shape[0] != GEOMETRY_ROWS or not 1 <= axes <= MAX_AXES:
+        raise ValueError(f"geometry requires {<int>GEOMETRY_ROWS} rows and 1 to {<int>MAX_AXES} axes")
     g.lead = axes - 1
     g.packed = packed
     g.codes_per_word = codes_per_word
@@ -89,6 +93,64 @@ cdef inline int64_t count_boxes(Geometry* g) noexcept nogil:
     for axis in range(g.lead):
         boxes *= ceil_div(g.shape[axis], g.box[axis])
     return boxes
+
+
+cdef inline int64_t element_bytes(ElementKind kind) noexcept nogil:
+    if kind == FLOAT64:
+        return 8
+    return 4 if kind == FLOAT32 else 2
+
+
+cdef inline int64_t array_bytes(Geometry* g, ElementKind kind) noexcept nogil:
+    """Bytes of all elements, without what their strides may leave between them."""
+    cdef int axis
+    cdef int64_t size = element_bytes(kind)
+    for axis in range(g.lead + 1):
+        size *= g.shape[axis]
+    return size
+
+
+cdef inline bint lies_in_floats(Geometry* g, ElementKind kind, bint swapped) noexcept nogil:
+    """Whether lines are float32 as the loops want it, if the array starts at such an address."""
+    cdef int axis
+    cdef bint direct = kind == FLOAT32 and not swapped and g.array_stride[g.lead] == 4
+    for axis in range(g.lead):
+        direct = direct and g.array_stride[axis] % 4 == 0
+    return direct
+
+
+cdef inline int64_t scales_per_box(Geometry* g) noexcept nogil:
+    """Room for the scales of any box. A box may start and end inside a block, so that it touches
+    one block more per axis than its extent alone would say."""
+    cdef int axis
+    cdef int64_t n = (g.chunk - 1) // g.block[g.lead] + 2
+    for axis in range(g.lead):
+        n *= (g.box[axis] - 1) // g.block[axis] + 2
+    return n
+
+
+cdef inline int64_t grid_row(Geometry* g, Box* box, int64_t row) noexcept nogil:
+    """Index of the first scale of row `row` of the box."""
+    cdef int64_t index = box.first_scale
+    cdef int axis
+    for axis in range(g.lead - 1, -1, -1):
+        index += row % box.row_extent[axis] * g.grid_stride[axis]
+        row = row // box.row_extent[axis]
+    return index
+
+
+cdef inline void copy_rows(
+    Geometry* g, Box* box, uint8_t* grid, uint8_t* rows, int64_t size, bint into_grid,
+) noexcept nogil:
+    """Copy the box's part of a grid of `size`-byte entries from the grid, or into it."""
+    cdef int64_t row, length = box.columns * size
+    cdef uint8_t* part
+    for row in range(box.rows):
+        part = grid + grid_row(g, box, row) * size
+        if into_grid:
+            memcpy(part, rows + row * length, length)
+        else:
+            memcpy(rows + row * length, part, length)
 
 
 cdef inline void locate_box(Geometry* g, int64_t index, Box* box) noexcept nogil:

@@ -48,7 +48,18 @@ cdef enum:
     RULE_TWO_LEVEL = 5
     RULE_KEEPS_VANISHED = 6
     RULE_ZERO_BLOCK = 7
-    RULE_FIELDS = 8
+    RULE_TENSOR_AMAX = 8
+    RULE_FIELDS = 9
+
+# As above, of the table of float32 numbers.
+cdef enum:
+    NUMBER_DIVISOR = 0
+    NUMBER_QMIN = 1
+    NUMBER_QMAX = 2
+    NUMBER_SMALLEST = 3
+    NUMBER_SCALE_QMAX = 4
+    NUMBER_TENSOR_DIVISOR = 5
+    RULE_NUMBERS = 6
 
 cdef enum:
     SMALLEST_SUBNORMAL = 1
@@ -69,13 +80,16 @@ cdef struct ScaleRules:
     float qmin
     float qmax
     float smallest         # raw scales are raised to it
+    float scale_qmax       # largest number that the scale dtype holds
+    bint tensor_amax       # the tensor scale is the largest range over `tensor_divisor`
+    float tensor_divisor
     float tensor_scale
 
 
 cdef inline void read_scale_rules(
-    ScaleRules* rules, const int32_t[::1] fields, const float[::1] numbers, float tensor_scale,
+    ScaleRules* rules, const int32_t[::1] fields, const float[::1] numbers,
 ) except *:
-    if fields.shape[0] != RULE_FIELDS or numbers.shape[0] != 4:
+    if fields.shape[0] != RULE_FIELDS or numbers.shape[0] != RULE_NUMBERS:
         raise ValueError("the scale rules are incomplete")
     rules.kind = <ScaleKind>fields[RULE_KIND]
     rules.source = <ScaleFrom>fields[RULE_FROM]
@@ -85,11 +99,33 @@ cdef inline void read_scale_rules(
     rules.two_level = fields[RULE_TWO_LEVEL]
     rules.keeps_vanished = fields[RULE_KEEPS_VANISHED]
     rules.zero_block = <ZeroBlock>fields[RULE_ZERO_BLOCK]
-    rules.divisor = numbers[0]
-    rules.qmin = numbers[1]
-    rules.qmax = numbers[2]
-    rules.smallest = numbers[3]
-    rules.tensor_scale = tensor_scale
+    rules.divisor = numbers[NUMBER_DIVISOR]
+    rules.qmin = numbers[NUMBER_QMIN]
+    rules.qmax = numbers[NUMBER_QMAX]
+    rules.smallest = numbers[NUMBER_SMALLEST]
+    rules.scale_qmax = numbers[NUMBER_SCALE_QMAX]
+    rules.tensor_amax = fields[RULE_TENSOR_AMAX]
+    rules.tensor_divisor = numbers[NUMBER_TENSOR_DIVISOR]
+    rules.tensor_scale = 1
+
+
+cdef inline float capped(float x) noexcept nogil:
+    """At most the largest finite float32."""
+    cdef float largest = aq_float(<uint32_t>LARGEST_FINITE)
+    return largest if x > largest else x
+
+
+cdef inline float tensor_scale_of_range(float range, ScaleRules* rules) noexcept nogil:
+    """The tensor scale of an array whose largest block range is `range`, by the rule AMAX."""
+    cdef float scale = capped(range / rules.tensor_divisor)
+    return aq_float(<uint32_t>SMALLEST_SUBNORMAL) if range > 0 and scale == 0 else scale
+
+
+cdef inline float tensor_scale_of_raw(float raw, ScaleRules* rules) noexcept nogil:
+    """The tensor scale of an array whose largest raw block scale is `raw`."""
+    cdef float scale = capped(raw) / rules.scale_qmax
+    cdef float smallest = aq_float(<uint32_t>SMALLEST_NORMAL)
+    return scale if scale > smallest else smallest
 
 
 cdef inline int64_t scale_bytes(ScaleKind kind) noexcept nogil:

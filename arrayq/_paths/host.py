@@ -3,12 +3,19 @@
 A pass over an array is one call of a kernel over its boxes (:func:`arrayq.layout.collapse`):
 a box is measured, scaled and encoded while it is in cache. Only where blocks are so large that
 there are fewer boxes than threads do the three phases run one after the other.
+
+What follows from a plan and from how an array lies in memory is prepared once, as a
+:class:`Quantization` or :class:`Dequantization`, and kept: a call on a small array takes little
+longer than its kernel.
 """
 
 from __future__ import annotations
 
 import enum
-from copy import copy
+import operator
+from collections.abc import Iterable
+from functools import cached_property, lru_cache, partial, reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,156 +23,296 @@ import numpy.typing as npt
 
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_scheme
+from arrayq._paths.memory import empty_host, new_parts
 from arrayq._paths.parts import Met, Policy, Stored
-from arrayq._paths.scale_rules import (
-    largest_value,
-    range_divisor,
-    scale_arguments,
-)
+from arrayq._paths.scale_rules import Measure, largest_raw_scale, measure_of, scale_arguments
 from arrayq._paths.threads import run_boxes
-from arrayq.layout import Cut, Lines, Plan, collapse
-from arrayq.numerics import Calibration, ScaleFrom, TensorFrom
-from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype
+from arrayq.layout import Cut, Plan, collapse
+from arrayq.numerics import Calibration, TensorFrom
+from arrayq.scheme import ScaleDtype
 
-__all__ = ["Met", "Policy", "Stored", "allocate", "dequantize", "largest_range", "quantize"]
+__all__ = [
+    "Dequantization",
+    "Quantization",
+    "allocate",
+    "dequantization",
+    "dequantize",
+    "empty_host",
+    "largest_range",
+    "quantization",
+    "quantize",
+]
 
 Array = npt.NDArray[Any]
 
 # Numbered as ElementKind in lines.pxd.
 ELEMENT_KINDS = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3}
-_SMALLEST_NORMAL = np.float32(2.0**-126)
-_SMALLEST_SUBNORMAL = np.float32(2.0**-149)
 
 
 class Phase(enum.IntFlag):
-    """What a pass does with each box; numbered as in quantize.pyx."""
+    """What a pass does with each box; numbered as in boxes.pxd."""
 
     MEASURE = 1
     SCALE = 2
     ENCODE = 4
 
 
-class Measure(enum.IntEnum):
-    """What is measured of a block; numbered as in quantize.pyx."""
-
-    MAGNITUDE = 0
-    MEAN = 1
-    BOUNDS = 2
-    EXTREME = 3
+# Looking up a member by its value takes a good part of a small kernel's time.
+_METS: tuple[Met, ...] = tuple(Met(flags) for flags in range(4))
+# By whether scales are given, then whether codes are wanted.
+_PHASES = (
+    (Phase.MEASURE | Phase.SCALE, Phase.MEASURE | Phase.SCALE | Phase.ENCODE),
+    (Phase.MEASURE, Phase.MEASURE | Phase.ENCODE),
+)
+_PREPARED = 1024
 
 
 def allocate(plan: Plan, *, aligned: bool = False) -> Stored:
-    """Uninitialised arrays for a plan."""
-    scheme = plan.scheme
+    """Uninitialised arrays for a plan; `aligned` ones are those of :func:`empty_host`."""
+    new_data, new_scales, new_zeros, new_tensor_scale = new_parts(plan, aligned)
     return Stored(
-        np.empty(plan.data_shape, plan.data_dtype),
-        np.empty(plan.grid, scheme.scale_dtype.stored_dtype),
-        None if scheme.zero is None else np.empty(plan.grid, scheme.zero.dtype.stored_dtype),
-        np.empty((), np.float32) if scheme.two_level else None,
+        new_data(),
+        new_scales(),
+        None if new_zeros is None else new_zeros(),
+        None if new_tensor_scale is None else new_tensor_scale(),
     )
 
 
-def empty_host(shape, dtype):
-    n = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.empty(n + 64, np.uint8)
-    o = -raw.ctypes.data % 64
-    return raw[o : o + n].view(dtype).reshape(shape)
+class _Walk:
+    """How the kernels walk arrays of one plan, dtype and strides.
 
-
-class _Source:
-    """A float array as the kernels read it."""
-
-    def __init__(self, x: Array, dtype=None) -> None:
-        name = dtype or x.dtype.name
-        self.kind = ELEMENT_KINDS[name]
-        self.swapped = not x.dtype.isnative
-        # bfloat16 arrays do not export a buffer
-        self.array = x.view(np.uint16) if name == "bfloat16" and x.dtype != np.uint16 else x
-        self.strides = x.strides
-
-
-def _flat_bytes(array: Array) -> npt.NDArray[np.uint8]:
-    return array.reshape(-1).view(np.uint8)
-
-
-def _flat_copy(array: Array | None) -> npt.NDArray[np.uint8] | None:
-    """Bytes of an array, which may be a slice of another, copied if they do not lie together."""
-    return None if array is None else _flat_bytes(np.ascontiguousarray(array))
-
-
-def _flat_zeros(stored: Stored | None) -> npt.NDArray[np.uint8] | None:
-    return None if stored is None or stored.zero_point is None else _flat_bytes(stored.zero_point)
-
-
-def _measure(scheme: QuantScheme, calibration: Calibration) -> Measure:
-    """What has to be known of a block to give it a scale."""
-    if scheme.mode is QuantMode.AFFINE or scheme.numerics.scale_from is ScaleFrom.ENDPOINTS:
-        return Measure.BOUNDS
-    if scheme.numerics.scale_from is ScaleFrom.SIGNED_MAX:
-        return Measure.EXTREME
-    return Measure.MEAN if calibration is Calibration.ABSMEAN else Measure.MAGNITUDE
-
-
-class _Pass:
-    """One array, one plan: the arguments that all calls of the quantize kernel share."""
+    Parameters
+    ----------
+    plan : Plan
+        The layout.
+    dtype : dtype
+        Of the array.
+    strides : tuple of int
+        Of the array, in bytes.
+    name : str, optional
+        Element type whose bits the array holds as integers; by default that of `dtype`.
+    """
 
     def __init__(
-        self, x: Array, plan: Plan, calibration: Calibration, policy: Policy, dtype=None
+        self, plan: Plan, dtype: np.dtype[Any], strides: tuple[int, ...], name: str | None
     ) -> None:
-        self.source = _Source(x, dtype)
         self.plan = plan
-        self.measure = _measure(plan.scheme, calibration)
-        self.policy = policy
-        self.codec = codec_of_scheme(plan.scheme)
-        self.rules = scale_arguments(plan.scheme)
+        self.strides = strides
+        self.kind = ELEMENT_KINDS[name or dtype.name]
+        self.swapped = not dtype.isnative
+        self.empty = 0 in plan.shape
+        # bfloat16 arrays do not export a buffer
+        self.as_bits = name is None and dtype.name == "bfloat16"
 
-    def lines(self, cut: Cut) -> Lines:
-        return collapse(self.plan, self.source.strides, cut)
+    def arguments(self, cut: Cut, plan: Plan | None = None) -> dict[str, Any]:
+        """What both kernels are made from; `plan`, where given, is another view of the array."""
+        scheme, plan = self.plan.scheme, plan or self.plan
+        lines = collapse(plan, self.strides, cut)
+        return {
+            "kind": self.kind,
+            "geometry": np.array(lines.table, np.int64),
+            "packed": lines.packed,
+            "codes_per_word": lines.codes_per_word,
+            "chunk": lines.chunk,
+            "word_bytes": plan.word_bytes,
+            "codec": codec_of_scheme(scheme).arguments,
+            "rules": scale_arguments(scheme),
+            "scale_count": prod(plan.grid),
+            "word_count": prod(plan.data_shape),
+        }
+
+
+class Quantization(_Walk):
+    """Quantizing arrays of one plan, dtype and strides; made by :func:`quantization`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        calibration: Calibration,
+        dtype: np.dtype[Any],
+        strides: tuple[int, ...],
+        name: str | None,
+    ) -> None:
+        super().__init__(plan, dtype, strides, name)
+        self.measure = measure_of(plan.scheme, calibration)
+        self.blocks: Any = None
+        self.whole: Any = None
+        if self.empty:
+            return
+        if plan.scheme.two_level and self.measure is Measure.MAGNITUDE:
+            self.whole = self._kernel(Cut.WORDS, plan.as_one_block)
+        self.blocks = self._kernel(Cut.BLOCKS, new_parts=new_parts(plan, False), whole=self.whole)
+
+    @cached_property
+    def words(self) -> Any:
+        """The kernel for passes that may cut blocks."""
+        return self._kernel(Cut.WORDS)
+
+    def _kernel(self, cut: Cut, plan: Plan | None = None, **more: Any) -> Any:
+        return kernels.quantize.Quantizer(
+            **self.arguments(cut, plan), swapped=self.swapped, measure=self.measure, **more
+        )
+
+    def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[Met, Stored]:
+        """Quantize an array of this plan, dtype and strides into memory of its own."""
+        if self.as_bits:
+            x = x.view(np.uint16)
+        if threads == 1 and not self.empty:
+            made = self.blocks.quantize(x, policy)
+            if made is not None:
+                flags, data, scale_data, zero_point, tensor_scale = made
+                return _METS[flags], Stored(data, scale_data, zero_point, tensor_scale)
+        stored = allocate(self.plan)
+        return self.run(x, policy, threads, stored), stored
 
     def run(
         self,
-        phases: Phase,
-        cut: Cut,
+        x: Array,
+        policy: Policy,
         threads: int,
-        *,
-        stored: Stored | None = None,
-        tensor_scale: float = 1.0,
-        ranges: npt.NDArray[np.int32] | None = None,
-        policy: Policy | None = None,
+        stored: Stored,
+        encode: bool = True,
+        scaled: bool = False,
+        tensor_scaled: bool = False,
     ) -> Met:
-        """Run phases over all boxes; `ranges`, where given, is the grid of ranges."""
-        lines = self.lines(cut)
-        geometry = np.array(lines.table, np.int64)
-        scales = None if stored is None else _flat_bytes(stored.scale_data)
-        zeros = _flat_zeros(stored)
-        data = None if stored is None else _flat_bytes(stored.data)
-        rules = self.rules
-        # threads that may share a block measure into grids of their own
-        shared = Phase.MEASURE in phases and cut is Cut.WORDS and ranges is not None
+        """Quantize an array of this plan, dtype and strides; see :func:`quantize`."""
+        kernel = self.blocks
+        if kernel is None:
+            if not scaled:
+                self._store_empty(stored)
+            return _METS[0]
+        if self.as_bits:
+            x = x.view(np.uint16)
+        tensor_scale = stored.tensor_scale
+        if tensor_scale is not None and not (scaled or tensor_scaled):
+            refused = self._find_tensor_scale(x, policy, threads, tensor_scale)
+            if refused is not None:
+                return refused
+        phases = _PHASES[scaled][encode]
+        if threads > kernel.boxes and self.measure is Measure.MAGNITUDE:
+            return self._run_apart(x, policy, threads, stored, phases)
+        return _run(kernel, x, stored, phases, policy, threads)
 
-        def work(first: int, end: int) -> tuple[int, npt.NDArray[np.int32] | None]:
-            own = np.zeros_like(ranges) if shared else ranges
-            met = kernels.quantize.run(
-                self.source.array, self.source.kind, self.source.swapped, geometry, lines.packed,
-                lines.codes_per_word, lines.chunk, *self.codec.arguments, rules.seed,
-                rules.reciprocal, rules.fields, rules.numbers, tensor_scale, *rules.zero,
-                int(phases), int(self.policy if policy is None else policy), int(self.measure),
-                self.plan.word_bytes, own, scales, zeros, data, first, end,
-            )  # fmt: skip
-            return met, own
+    def _find_tensor_scale(
+        self, x: Array, policy: Policy, threads: int, tensor_scale: Array
+    ) -> Met | None:
+        """Store the tensor scale; return what was met where the policy refuses it."""
+        kernel = self.whole or self.blocks
+        flags, largest = self._largest_range(x, threads)
+        if flags:
+            met = _METS[flags]
+            if policy is Policy.RAISE or (policy is Policy.SATURATE and met.refused):
+                return met
+            if policy is Policy.SATURATE and largest == 0:
+                # nothing finite but zeros: any scale serves, so long as products with it do not
+                # vanish
+                tensor_scale[()] = 1
+                return None
+        if self.measure is Measure.BOUNDS:
+            raw = largest_raw_scale(self._floats(x), self.plan.scheme, finite=not flags)
+            tensor_scale[()] = kernel.tensor_scale(largest, raw)
+        else:
+            tensor_scale[()] = kernel.tensor_scale(largest)
+        return None
 
-        met = Met(0)
-        for flags, own in run_boxes(work, lines.boxes, threads):
-            met |= Met(flags)
-            if shared and ranges is not None and own is not None:
-                _raise_ranges(ranges, own)
+    def _largest_range(self, x: Array, threads: int) -> tuple[int, float]:
+        kernel = self.whole or self.blocks
+        flags: int
+        if threads == 1:
+            flags, largest = kernel.largest_range(x)
+        else:
+            parts = run_boxes(partial(kernel.largest_range, x), kernel.boxes, threads)
+            flags, largest = _union(part[0] for part in parts), max(part[1] for part in parts)
+        return flags, largest
+
+    def largest_range(self, x: Array, threads: int) -> tuple[Met, float]:
+        """Measure an array of this plan, dtype and strides; see :func:`largest_range`."""
+        flags, largest = self._largest_range(x.view(np.uint16) if self.as_bits else x, threads)
+        return _METS[flags], largest
+
+    def _floats(self, x: Array) -> Array:
+        """The array as NumPy can compute with it."""
+        if self.kind != ELEMENT_KINDS["bfloat16"]:
+            return x
+        return (x.astype(np.uint32) << 16).view(np.float32)
+
+    def _run_apart(
+        self, x: Array, policy: Policy, threads: int, stored: Stored, phases: Phase
+    ) -> Met:
+        """Run the phases one after the other, the first and the last of them across blocks."""
+        ranges = np.zeros(stored.scale_data.size, np.int32)
+        met = _measure_apart(self.words, x, ranges, policy, threads)
+        if (met and policy is Policy.RAISE) or (met.refused and policy is Policy.SATURATE):
+            return met
+        if Phase.SCALE in phases:
+            _run(self.blocks, x, stored, Phase.SCALE, policy, 1, ranges)
+        elif policy is Policy.PROPAGATE and met:
+            _propagate(stored, ranges, self.plan.scheme.scale_dtype)
+        if Phase.ENCODE in phases:
+            _run(self.words, x, stored, Phase.ENCODE, policy, threads)
         return met
 
+    def _store_empty(self, stored: Stored) -> None:
+        stored.scale_data[...] = 0
+        if stored.zero_point is not None:
+            stored.zero_point[...] = 0
+        if stored.tensor_scale is not None:
+            # what the kernel makes of a range of zero
+            relative = self.plan.scheme.numerics.tensor_from is TensorFrom.BLOCK_SCALES
+            stored.tensor_scale[...] = np.finfo(np.float32).smallest_normal if relative else 0
 
-def _raise_ranges(ranges: npt.NDArray[np.int32], part: npt.NDArray[np.int32]) -> None:
-    """Combine ranges measured apart; -1 marks blocks with infinities and no finite range."""
-    marked = np.maximum(ranges, part) <= 0
-    np.copyto(ranges, np.where(marked, np.minimum(ranges, part), np.maximum(ranges, part)))
+
+@lru_cache(maxsize=_PREPARED)
+def quantization(
+    plan: Plan,
+    calibration: Calibration,
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...],
+    name: str | None = None,
+) -> Quantization:
+    """Prepare for quantizing arrays of a plan, dtype and strides; see :class:`_Walk`."""
+    return Quantization(plan, calibration, dtype, strides, name)
+
+
+def _union(flags: Iterable[int]) -> Met:
+    return reduce(operator.or_, map(Met, flags))
+
+
+def _run(
+    kernel: Any,
+    x: Array,
+    stored: Stored,
+    phases: Phase,
+    policy: Policy,
+    threads: int,
+    ranges: npt.NDArray[np.int32] | None = None,
+) -> Met:
+    """Run phases over all boxes; `ranges`, where given, is the grid of ranges to scale by."""
+    data, scales, zeros = stored.data, stored.scale_data, stored.zero_point
+    tensor_scale = stored.tensor_scale
+    if threads == 1:
+        flags: int = kernel.run(x, data, scales, zeros, tensor_scale, ranges, phases, policy)
+        return _METS[flags]
+    work = partial(kernel.run, x, data, scales, zeros, tensor_scale, ranges, phases, policy)
+    return _union(run_boxes(work, kernel.boxes, threads))
+
+
+def _measure_apart(
+    kernel: Any, x: Array, ranges: npt.NDArray[np.int32], policy: Policy, threads: int
+) -> Met:
+    """Measure blocks that threads may share, each into a grid of its own, into `ranges`."""
+
+    def work(first: int, end: int) -> tuple[int, npt.NDArray[np.int32]]:
+        own = np.zeros_like(ranges)
+        flags = kernel.run(x, None, None, None, None, own, Phase.MEASURE, policy, first, end)
+        return flags, own
+
+    measured = run_boxes(work, kernel.boxes, threads)
+    for _, own in measured:
+        # -1 marks blocks with infinities and no finite range
+        marked = np.maximum(ranges, own) <= 0
+        np.copyto(ranges, np.where(marked, np.minimum(ranges, own), np.maximum(ranges, own)))
+    return _union(flags for flags, _ in measured)
 
 
 def quantize(
@@ -179,7 +326,7 @@ def quantize(
     encode: bool = True,
     scaled: bool = False,
     tensor_scaled: bool = False,
-    dtype=None,
+    dtype: str | None = None,
 ) -> Met:
     """Scales and codes of an array, into `stored`.
 
@@ -197,58 +344,36 @@ def quantize(
     threads : int
         Threads to use.
     stored : Stored
-        Receives the result.
+        Receives the result; C-contiguous and writable.
     encode : bool
         False: scales only.
     scaled : bool
         True: `stored` already holds the scales to encode against.
     tensor_scaled : bool
         True: `stored` already holds the tensor scale, that of a larger array.
+    dtype : str, optional
+        ``"bfloat16"`` where `x` holds the bits of such numbers as uint16; by default the dtype
+        of `x`.
 
     Returns
     -------
     Met
         What was met.
     """
-    if not x.size:
-        _store_empty(plan, stored, scaled=scaled)
-        return Met(0)
-    work = _Pass(x, plan, calibration, policy, dtype)
-    met = Met(0)
-    if stored.tensor_scale is not None and not (scaled or tensor_scaled):
-        found, largest = _tensor_range(work, threads)
-        if policy is not Policy.PROPAGATE and (found if policy is Policy.RAISE else found.refused):
-            return found
-        raw = None
-        if work.measure is Measure.BOUNDS:
-            raw = _raw_endpoints(x, plan.scheme, found)
-        stored.tensor_scale[...] = _tensor_scale(largest, plan.scheme, raw)
-        if found and largest == 0 and policy is Policy.SATURATE:
-            # nothing finite but zeros: any scale serves, so long as products with it do not vanish
-            stored.tensor_scale[...] = 1
-    tensor_scale = 1.0 if stored.tensor_scale is None else float(stored.tensor_scale)
-    phases = Phase.MEASURE
-    if not scaled:
-        phases |= Phase.SCALE
-    if encode:
-        phases |= Phase.ENCODE
-    few_boxes = work.lines(Cut.BLOCKS).boxes < threads and work.measure is Measure.MAGNITUDE
-    if not few_boxes:
-        return work.run(phases, Cut.BLOCKS, threads, stored=stored, tensor_scale=tensor_scale)
-    ranges = np.zeros(stored.scale_data.size, np.int32)
-    met = work.run(Phase.MEASURE, Cut.WORDS, threads, ranges=ranges)
-    if (met and policy is Policy.RAISE) or (met.refused and policy is Policy.SATURATE):
-        return met
-    if scaled:
-        if policy is Policy.PROPAGATE and met:
-            _propagate(stored, ranges, plan.scheme.scale_dtype)
-    else:
-        work.run(
-            Phase.SCALE, Cut.BLOCKS, 1, stored=stored, tensor_scale=tensor_scale, ranges=ranges
-        )
-    if encode:
-        work.run(Phase.ENCODE, Cut.WORDS, threads, stored=stored, tensor_scale=tensor_scale)
-    return met
+    prepared = quantization(plan, calibration, x.dtype, x.strides, dtype)
+    return prepared.run(x, policy, threads, stored, encode, scaled, tensor_scaled)
+
+
+def largest_range(
+    x: Array, plan: Plan, calibration: Calibration, threads: int, dtype: str | None = None
+) -> tuple[Met, float]:
+    """What an array holds beside finite numbers, and its largest finite block range.
+
+    The tensor scale follows from the latter, under every rule but ENDPOINTS. Parameters are those
+    of :func:`quantize`, of a scheme of two levels and an array with elements.
+    """
+    prepared = quantization(plan, calibration, x.dtype, x.strides, dtype)
+    return prepared.largest_range(x, threads)
 
 
 def _propagate(stored: Stored, ranges: npt.NDArray[np.int32], dtype: ScaleDtype) -> None:
@@ -259,87 +384,102 @@ def _propagate(stored: Stored, ranges: npt.NDArray[np.int32], dtype: ScaleDtype)
         stored.zero_point.reshape(-1)[spoilt] = 0
 
 
-def _store_empty(plan: Plan, stored: Stored, *, scaled: bool) -> None:
-    if scaled:
-        return
-    stored.scale_data[...] = 0
-    if stored.zero_point is not None:
-        stored.zero_point[...] = 0
-    if stored.tensor_scale is not None:
-        stored.tensor_scale[...] = _tensor_scale(np.float32(0), plan.scheme)
+class Dequantization(_Walk):
+    """Decoding into arrays of one plan, dtype and strides; made by :func:`dequantization`."""
+
+    def __init__(
+        self, plan: Plan, dtype: np.dtype[Any], strides: tuple[int, ...] | None, name: str | None
+    ) -> None:
+        self.new_array: Any = None
+        if strides is None:
+            strides = tuple(
+                dtype.itemsize * prod(plan.shape[axis + 1 :]) for axis in range(len(plan.shape))
+            )
+            self.new_array = partial(np.empty, plan.shape, dtype)
+        super().__init__(plan, dtype, strides, name)
+        self.lines: Any = None
+        if not self.empty:
+            self.lines = kernels.dequantize.Dequantizer(
+                **self.arguments(Cut.LINES), new_array=self.new_array
+            )
+
+    def into_new(self, stored: Stored, threads: int) -> Array:
+        """Decode into memory of its own, in C order; only where prepared without strides."""
+        if threads == 1 and not (self.empty or self.as_bits):
+            try:
+                made: Array = self.lines.dequantize(
+                    stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale
+                )
+                return made
+            except BufferError:
+                pass  # as in `run`, which is to do it
+        out: Array = self.new_array()
+        self.run(stored, out, threads)
+        return out
+
+    def run(self, stored: Stored, out: Array, threads: int) -> None:
+        """Decode into an array of this plan, dtype and strides; see :func:`dequantize`."""
+        if self.lines is None:
+            return
+        if self.as_bits:
+            out = out.view(np.uint16)
+        try:
+            self._run(stored, out, threads)
+        except BufferError:
+            # asking beforehand would take longer than decoding a small array
+            self._run(_contiguous(stored), out, threads)
+
+    def _run(self, stored: Stored, out: Array, threads: int) -> None:
+        kernel = self.lines
+        data, scales, zeros = stored.data, stored.scale_data, stored.zero_point
+        if threads == 1:
+            kernel.run(out, data, scales, zeros, stored.tensor_scale)
+        else:
+            work = partial(kernel.run, out, data, scales, zeros, stored.tensor_scale)
+            run_boxes(work, kernel.boxes, threads)
 
 
-def largest_range(
-    x: Array, plan: Plan, calibration: Calibration, threads: int, dtype=None
-) -> tuple[Met, np.float32]:
-    """What an array of at least one element holds beside finite numbers, and its largest finite
-    block range: what the tensor scale follows from, under every rule but ENDPOINTS.
+def _contiguous(stored: Stored) -> Stored:
+    zeros = stored.zero_point
+    return Stored(
+        np.ascontiguousarray(stored.data),
+        np.ascontiguousarray(stored.scale_data),
+        None if zeros is None else np.ascontiguousarray(zeros),
+        stored.tensor_scale,
+    )
+
+
+@lru_cache(maxsize=_PREPARED)
+def dequantization(
+    plan: Plan,
+    dtype: np.dtype[Any],
+    strides: tuple[int, ...] | None = None,
+    name: str | None = None,
+) -> Dequantization:
+    """Prepare for decoding into arrays of a plan, dtype and strides; see :class:`_Walk`.
+
+    Without strides for :meth:`Dequantization.into_new`.
     """
-    return _tensor_range(_Pass(x, plan, calibration, Policy.IGNORE, dtype), threads)
+    return Dequantization(plan, dtype, strides, name)
 
 
-def _tensor_range(work: _Pass, threads: int) -> tuple[Met, np.float32]:
-    """What the array holds beside finite numbers, and its largest finite block range."""
-    if work.measure is not Measure.MAGNITUDE:
-        ranges = np.zeros(int(np.prod(work.plan.grid)), np.int32)
-        met = work.run(Phase.MEASURE, Cut.BLOCKS, threads, ranges=ranges, policy=Policy.IGNORE)
-    else:
-        ranges = np.zeros(1, np.int32)
-        whole = copy(work)
-        whole.plan = work.plan.as_one_block
-        met = whole.run(Phase.MEASURE, Cut.WORDS, threads, ranges=ranges, policy=Policy.IGNORE)
-    return met, np.maximum(ranges.max(), 0).view(np.float32)
+def dequantize(
+    stored: Stored, plan: Plan, out: Array, threads: int, *, dtype: str | None = None
+) -> None:
+    """Decode into `out`, an array of shape ``plan.shape`` in native byte order.
 
-
-def _raw_endpoints(x: Array, scheme: QuantScheme, met: Met) -> np.float32:
-    """Largest raw scale of any block under the rule ENDPOINTS: that of the array's own bounds."""
-    row = scheme.value.format
-    finite: Any = True
-    with np.errstate(all="ignore"):
-        if met or x.dtype.name == "bfloat16":
-            # what is finite is decided in float32; otherwise no copy of the array is needed
-            x = x.astype(np.float32)
-            finite = np.isfinite(x)
-        low = np.float32(np.min(x, where=finite, initial=0))
-        high = np.float32(np.max(x, where=finite, initial=0))
-        return np.float32(np.maximum(low / np.float32(row.qmin), high / np.float32(row.qmax)))
-
-
-def _tensor_scale(
-    largest: np.float32, scheme: QuantScheme, raw: np.float32 | None = None
-) -> np.float32:
-    """Tensor scale from the largest range of any block, or from the largest raw scale where that
-    does not follow from the range.
+    Parameters
+    ----------
+    stored : Stored
+        What to decode; any strides.
+    plan : Plan
+        Its layout.
+    out : ndarray of shape plan.shape
+        float16, float32, float64 or bfloat16, any strides.
+    threads : int
+        Threads to use.
+    dtype : str, optional
+        ``"bfloat16"`` where `out` receives the bits of such numbers as uint16; by default the
+        dtype of `out`.
     """
-    block_dtype = scheme.scale_dtype.format
-    with np.errstate(all="ignore"):
-        if scheme.numerics.tensor_from is TensorFrom.AMAX:
-            scale = largest / np.float32(largest_value(scheme) * block_dtype.qmax)
-            scale = np.minimum(scale, np.finfo(np.float32).max)
-            return _SMALLEST_SUBNORMAL if largest > 0 and scale == 0 else np.float32(scale)
-        if raw is None:
-            raw = largest / np.float32(range_divisor(scheme))
-        raw = np.minimum(raw, np.finfo(np.float32).max)
-        return np.float32(np.maximum(raw / np.float32(block_dtype.qmax), _SMALLEST_NORMAL))
-
-
-def dequantize(stored: Stored, plan: Plan, out: Array, threads: int, dtype=None) -> None:
-    """Decode into `out`, an array of shape ``plan.shape`` in native byte order."""
-    if not out.size:
-        return
-    source = _Source(out, dtype)
-    lines = collapse(plan, source.strides, Cut.LINES)
-    geometry = np.array(lines.table, np.int64)
-    codec = codec_of_scheme(plan.scheme)
-    tensor_scale = 1.0 if stored.tensor_scale is None else float(stored.tensor_scale)
-    data, scales, zeros = map(_flat_copy, (stored.data, stored.scale_data, stored.zero_point))
-    rules = scale_arguments(plan.scheme)
-
-    def work(first: int, end: int) -> None:
-        kernels.dequantize.run(
-            source.array, source.kind, geometry, lines.packed, lines.codes_per_word, lines.chunk,
-            *codec.arguments, rules.kind, rules.two_level, tensor_scale, *rules.zero[:2],
-            plan.word_bytes, scales, zeros, data, first, end,
-        )  # fmt: skip
-
-    run_boxes(work, lines.boxes, threads)
+    dequantization(plan, out.dtype, out.strides, dtype).run(stored, out, threads)

@@ -10,7 +10,7 @@ __all__ = ["Met", "Policy", "Stored"]
 
 
 class Policy(enum.IntEnum):
-    """What becomes of NaN and infinities; numbered as in quantize.pyx."""
+    """What becomes of NaN and infinities; numbered as in boxes.pxd."""
 
     RAISE = 0
     PROPAGATE = 1
@@ -19,7 +19,7 @@ class Policy(enum.IntEnum):
 
 
 class Met(enum.IntFlag):
-    """What a pass met; numbered as in quantize.pyx."""
+    """What a pass met; numbered as in boxes.pxd."""
 
     NONFINITE = 1
     NAN = 2
@@ -30,7 +30,7 @@ class Met(enum.IntFlag):
         return self & Met.NAN
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Stored:
     """The arrays of a quantized array: data, grids of scales and zero points, tensor scale."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,10 +11,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arrayq.numerics import ScaleFrom, ScaleRounding, Scaling, TensorFrom, ZeroBlock, ZeroRounding
+from arrayq.numerics import (
+    Calibration,
+    ScaleFrom,
+    ScaleRounding,
+    Scaling,
+    TensorFrom,
+    ZeroBlock,
+    ZeroRounding,
+)
 from arrayq.scheme import QuantMode, QuantScheme, ScaleDtype, ZeroDtype, ZeroKind
 
-__all__ = ["SCALE_KINDS", "ScaleArguments", "largest_value", "range_divisor", "scale_arguments"]
+__all__ = [
+    "SCALE_KINDS",
+    "Measure",
+    "ScaleArguments",
+    "largest_raw_scale",
+    "largest_value",
+    "measure_of",
+    "range_divisor",
+    "scale_arguments",
+]
 
 # Numbered as ScaleKind in scales.pxd.
 SCALE_KINDS = {
@@ -54,6 +72,24 @@ _ZERO_DTYPES = {
 }
 
 
+class Measure(enum.IntEnum):
+    """What is measured of a block; numbered as in boxes.pxd."""
+
+    MAGNITUDE = 0
+    MEAN = 1
+    BOUNDS = 2
+    EXTREME = 3
+
+
+def measure_of(scheme: QuantScheme, calibration: Calibration) -> Measure:
+    """Return what has to be known of a block to give it a scale."""
+    if scheme.mode is QuantMode.AFFINE or scheme.numerics.scale_from is ScaleFrom.ENDPOINTS:
+        return Measure.BOUNDS
+    if scheme.numerics.scale_from is ScaleFrom.SIGNED_MAX:
+        return Measure.EXTREME
+    return Measure.MEAN if calibration is Calibration.ABSMEAN else Measure.MAGNITUDE
+
+
 @dataclass(frozen=True, eq=False)
 class ScaleArguments:
     """Rules for scales and zero points in the kernels' own numbering.
@@ -64,10 +100,10 @@ class ScaleArguments:
         Scale dtype.
     two_level : bool
         Whether block scales are relative to a tensor scale.
-    fields : int32 array of shape (8,)
+    fields : int32 array of shape (9,)
         Rules in the order of ``RULE_...`` in scales.pxd.
-    numbers : float32 array of shape (4,)
-        Divisor of the range, smallest and largest code value, smallest scale.
+    numbers : float32 array of shape (6,)
+        Numbers in the order of ``NUMBER_...`` in scales.pxd.
     zero : tuple of (int, int, bool, bool)
         Kind and dtype of zero points, whether bounds are widened to include zero, and whether
         fractional zero points are rounded to whole numbers.
@@ -92,6 +128,7 @@ def scale_arguments(scheme: QuantScheme) -> ScaleArguments:
     numerics = scheme.numerics
     row = scheme.value.format
     affine = scheme.mode is QuantMode.AFFINE
+    amax = scheme.two_level and numerics.tensor_from is TensorFrom.AMAX
     from_bounds = affine and numerics.scale_from is ScaleFrom.RANGE
     exponent = row.largest_exponent
     if scheme.mode is QuantMode.LOOKUP:
@@ -105,13 +142,23 @@ def scale_arguments(scheme: QuantScheme) -> ScaleArguments:
         scheme.two_level,
         scheme.two_level and numerics.tensor_from is TensorFrom.BLOCK_SCALES,
         _ZERO_BLOCKS[numerics.zero_block],
+        amax,
+    ]
+    scale_qmax = scheme.scale_dtype.format.qmax
+    numbers = [
+        range_divisor(scheme),
+        row.qmin,
+        row.qmax,
+        numerics.smallest_scale,
+        scale_qmax,
+        largest_value(scheme) * scale_qmax if amax else 1,
     ]
     endpoints = numerics.scale_from is ScaleFrom.ENDPOINTS
     return ScaleArguments(
         SCALE_KINDS[scheme.scale_dtype],
         scheme.two_level,
         np.array(fields, np.int32),
-        np.array([range_divisor(scheme), row.qmin, row.qmax, numerics.smallest_scale], np.float32),
+        np.array(numbers, np.float32),
         (
             *_zero_numbers(scheme),
             endpoints or numerics.zero_in_range,
@@ -148,3 +195,19 @@ def range_divisor(scheme: QuantScheme) -> float:
     if scheme.mode is QuantMode.SYMMETRIC and scheme.numerics.scale_from is ScaleFrom.RANGE:
         return row.half_range
     return largest_value(scheme)
+
+
+def largest_raw_scale(x: npt.NDArray[Any], scheme: QuantScheme, *, finite: bool) -> float:
+    """Return the largest raw scale of any block of an array under the rule ENDPOINTS.
+
+    It is that of the array's own bounds; what is not finite in float32 counts for none.
+    """
+    row = scheme.value.format
+    where: Any = True
+    with np.errstate(all="ignore"):
+        if not finite:
+            x = x.astype(np.float32)
+            where = np.isfinite(x)
+        low = np.float32(np.min(x, where=where, initial=0))
+        high = np.float32(np.max(x, where=where, initial=0))
+        return float(np.maximum(low / np.float32(row.qmin), high / np.float32(row.qmax)))

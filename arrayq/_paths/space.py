@@ -53,8 +53,9 @@ class Space:
         return self.xp.arange(stop, dtype=self.dtype(dtype), **self.on())
 
     def cast(self, x: Array, dtype: str) -> Array:
-        """Return an array in the dtype of a name."""
-        return self.xp.astype(x, self.dtype(dtype))
+        """Return an array in the dtype of a name: itself where it has it."""
+        target = self.dtype(dtype)
+        return x if x.dtype == target else self.xp.astype(x, target)
 
     def brought(self, given: Any) -> Array:
         """Return numbers of Python or NumPy as an array of the library; its own as they are."""

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from arrayq._kernels.cpu import environment  # type: ignore[import-not-found]
 from arrayq.errors import ArgumentError
 
 __all__ = ["resolve_threads", "run_boxes"]
@@ -29,8 +30,10 @@ def resolve_threads(threads: int | None) -> int:
     asked: object = threads
     source = "threads"
     if threads is None:
-        asked = os.environ.get("ARRAYQ_NUM_THREADS") or 1
-        source = "ARRAYQ_NUM_THREADS"
+        given = environment(b"ARRAYQ_NUM_THREADS")
+        if not given:
+            return 1
+        asked, source = os.fsdecode(given), "ARRAYQ_NUM_THREADS"
     try:
         count = int(asked) if isinstance(asked, str) else operator.index(asked)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat.torch
 import numpy as np
 import torch
+import torch.autograd.forward_ad as forward_mode
 
 from arrayq.interop.access import Access, Host
+from arrayq.interop.torch_recording import register
 
-__all__ = ["TorchAccess"]
+__all__ = ["TorchAccess", "is_plain"]
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 # Dtypes that NumPy lacks, by the integers of their size.
 _BITS = {
     torch.bfloat16: torch.uint16,
@@ -21,6 +23,19 @@ _BITS = {
     torch.float8_e8m0fnu: torch.uint8,
     torch.float4_e2m1fn_x2: torch.uint8,
 }
+_dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
+_tracing_state: Callable[[], Any] = torch._C._get_tracing_state
+_transformation: Callable[[], Any] = torch._C._functorch.maybe_current_level
+
+
+def is_plain(x: Any) -> bool:
+    """Return whether a tensor is values and nothing else: not traced, wrapped or transformed."""
+    return (
+        (type(x) is torch.Tensor or type(x) is torch.nn.Parameter)
+        and not _dispatch_modes()
+        and _tracing_state() is None
+        and _transformation() is None
+    )
 
 
 class TorchAccess(Access):
@@ -38,13 +53,14 @@ class TorchAccess(Access):
 
     def view(self, x: Any) -> Host | None:
         """Return the memory of a plain CPU tensor."""
-        if type(x) not in _PLAIN or x.device.type != "cpu" or torch.compiler.is_compiling():
+        if not x.is_cpu or not is_plain(x):
             return None
         bits = _BITS.get(x.dtype)
         try:
-            x = x.detach()
+            if x.requires_grad:
+                x = x.detach()
             host: Host = (x if bits is None else x.view(bits)).numpy()
-        except (RuntimeError, TypeError):
+        except (RuntimeError, TypeError):  # sparse tensors, and those negated or conjugated lazily
             return None
         return host
 
@@ -61,12 +77,7 @@ class TorchAccess(Access):
 
     def sees_values(self, x: Any) -> bool:
         """Whether the tensor is neither traced nor of the meta device."""
-        return (
-            type(x) in _PLAIN
-            and x.device.type != "meta"
-            and not torch.compiler.is_compiling()
-            and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-        )
+        return is_plain(x) and not x.is_meta
 
     def detached(self, x: Any) -> Any:
         """Return the tensor without its history."""
@@ -91,3 +102,46 @@ class TorchAccess(Access):
         x = x.detach().cpu()
         host: Host = (x if bits is None else x.view(bits)).numpy()
         return host
+
+    def straight_through(
+        self, x: Any, forward: Callable[[Any], tuple[Any, Callable[[], Any]]]
+    ) -> Any:
+        """Return the first result of `forward`; its gradient is passed where the second is true."""
+        wanted = x.requires_grad and torch.is_grad_enabled()
+        if is_plain(x) and forward_mode._current_level < 0 and not wanted:
+            return forward(x)[0]
+        return _StraightThrough.apply(x, forward)[0]
+
+
+class _StraightThrough(torch.autograd.Function):
+    """A function whose derivative is 1 where a mask is true, and 0 elsewhere."""
+
+    # torch makes the rule for vmap; one written by hand is not asked under grad of vmap
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, forward: Callable[[Any], tuple[Any, Callable[[], Any]]]) -> Any:
+        y, mask = forward(x)
+        return y, mask()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        mask = output[1]
+        ctx.mark_non_differentiable(mask)
+        ctx.save_for_backward(mask)
+        ctx.save_for_forward(mask)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any, _: Any) -> Any:
+        return _masked(gradient, *ctx.saved_tensors), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, _: Any) -> Any:
+        return _masked(tangent, *ctx.saved_tensors), None
+
+
+def _masked(x: Any, mask: Any) -> Any:
+    return torch.where(mask, x, torch.zeros((), dtype=x.dtype, device=x.device))
+
+
+register()

@@ -68,7 +68,8 @@ def power_of_offset(space: Space, offset: Array, first: int, last: int) -> Array
     bits = (last - first).bit_length()
     # shifts of up to 30 places give positive integers
     low = bits if last - first < _MOST_SHIFTED else 4
-    one = space.full((), 1, "int32")
+    # made of `offset`, since MLX's vmap shifts a constant by the offsets of the first batch
+    one = space.cast(offset >= 0, "int32")
     power = space.cast(one << (offset & ((1 << low) - 1)), "float32")
     power = power_of_two(space, power, first)
     for bit in range(low, bits):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from arrayq._paths.generic.minifloats import code_of_magnitude, number_of_code
+from arrayq._paths.generic.minifloats import code_of_magnitude
 from arrayq._paths.generic.rounding import round_magnitude
 from arrayq._paths.space import Array, Space
 from arrayq.edges import nearest_edges
-from arrayq.formats import Format, Kind
-from arrayq.numerics import ROUNDING_OF_KIND, Rounding
+from arrayq.formats import Kind
+from arrayq.numerics import Rounding
 from arrayq.scheme import QuantMode, QuantScheme
 
 __all__ = [
@@ -18,17 +18,11 @@ __all__ = [
     "fields_of_minifloats",
     "fields_of_whole",
     "numbers_of_fields",
-    "rounding_of",
     "sign_extend",
 ]
 
 _COUNTED_EDGES = 15
 """Up to this many, edges are compared with one after the other; more are searched."""
-
-
-def rounding_of(scheme: QuantScheme) -> Rounding:
-    """Return the rule by which a scheme's elements are rounded."""
-    return scheme.rounding or ROUNDING_OF_KIND[scheme.value.kind]
 
 
 # Integers.
@@ -71,7 +65,7 @@ def fields_of_minifloats(
     uniform : float32 array or None
         Random numbers for the stochastic rule.
     """
-    row, rule = scheme.value.format, rounding_of(scheme)
+    row, rule = scheme.value.format, scheme.rounding
     magnitude = space.xp.abs(quotients)
     if rule is Rounding.HALF_EVEN and row.max_code <= _COUNTED_EDGES:
         edges, _ = nearest_edges(row.values[: row.max_code + 1])
@@ -149,13 +143,12 @@ def numbers_of_fields(space: Space, fields: Array, scheme: QuantScheme) -> Array
     scheme : QuantScheme
         The scheme.
     """
-    row: Format = scheme.value.format
-    if scheme.mode is QuantMode.LOOKUP:
-        mask = (1 << scheme.value.bits) - 1
-        table = space.constant(scheme.require_codebook())
-        return _taken(space, table, space.cast(fields, "int32") & mask)
-    if row.kind is Kind.MINIFLOAT:
-        return number_of_code(space, space.cast(fields, "int32"), row)
+    row = scheme.value.format
+    if scheme.mode is QuantMode.LOOKUP or row.kind is Kind.MINIFLOAT:
+        # one step for any format, the sign of zero included
+        table = scheme.code_table()
+        fields = space.cast(fields, "int32") & (len(table) - 1)
+        return _taken(space, space.constant(table), fields)
     if scheme.data_dtype != "int8" and row.signed:
         fields = sign_extend(space, fields, row.bits)
     return space.cast(fields, "float32")

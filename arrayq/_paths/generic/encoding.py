@@ -43,7 +43,7 @@ def encode(space: Space, x: Array, plan: Plan, stored: Stored) -> Array:
         return space.full(plan.data_shape, 0, plan.data_dtype)
     x = cut(space, space.cast(x, "float32"), plan)
     numbers = None
-    if elements.rounding_of(scheme) is Rounding.STOCHASTIC and scheme.mode is not QuantMode.LOOKUP:
+    if scheme.rounding is Rounding.STOCHASTIC:
         numbers = cut(space, uniform(space, plan.shape, scheme.numerics.seed), plan)
     scales = effective_scales(space, stored, plan)
     if scheme.zero is not None:
@@ -72,7 +72,7 @@ def _codes(space: Space, x: Array, plan: Plan, scales: Array, numbers: Array | N
         negative = is_negative(space, x) & ~spread(space, spoiled, plan)
         return elements.fields_of_minifloats(space, quotients, negative, scheme, numbers)
     quotients = clamp(space, quotients, row.qmin, row.qmax)
-    whole = round_whole(space, quotients, elements.rounding_of(scheme), numbers)
+    whole = round_whole(space, quotients, scheme.rounding, numbers)
     return elements.fields_of_whole(space, whole, scheme)
 
 
@@ -127,7 +127,7 @@ def _affine_codes(
         lows, highs = spread(space, low - zero, plan), spread(space, high - zero, plan)
         quotients = clamp(space, quotients, lows, highs)
         shift = zero
-    whole = round_whole(space, quotients, elements.rounding_of(scheme), numbers)
+    whole = round_whole(space, quotients, scheme.rounding, numbers)
     if shift is not None:
         whole = whole + spread(space, shift, plan)
     return elements.fields_of_whole(space, whole, scheme)

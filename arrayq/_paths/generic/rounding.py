@@ -15,7 +15,9 @@ def _ones(space: Space, condition: Array) -> Array:
     return space.where(condition, 1.0, 0.0)
 
 
-def round_whole(space: Space, x: Array, rule: Rounding, uniform: Array | None = None) -> Array:
+def round_whole(
+    space: Space, x: Array, rule: Rounding | None, uniform: Array | None = None
+) -> Array:
     """Round to whole numbers, still float32.
 
     Parameters
@@ -25,7 +27,7 @@ def round_whole(space: Space, x: Array, rule: Rounding, uniform: Array | None = 
     x : float32 array
         Numbers of at most 2**22 in magnitude.
     rule : Rounding
-        The rule.
+        The rule; not None, which is that of tables.
     uniform : float32 array, optional
         Random numbers in [0, 1) of the shape of `x`, for the stochastic rule.
     """
@@ -44,7 +46,7 @@ def round_whole(space: Space, x: Array, rule: Rounding, uniform: Array | None = 
 
 
 def round_magnitude(
-    space: Space, x: Array, negative: Array, rule: Rounding, uniform: Array | None = None
+    space: Space, x: Array, negative: Array, rule: Rounding | None, uniform: Array | None = None
 ) -> Array:
     """Round magnitudes to whole numbers, still float32.
 
@@ -57,7 +59,7 @@ def round_magnitude(
     negative : bool array
         Where the number that the magnitude is of had a minus sign.
     rule : Rounding
-        The rule.
+        The rule; not None, which is that of tables.
     uniform : float32 array, optional
         Random numbers in [0, 1) of the shape of `x`, for the stochastic rule.
     """

@@ -10,7 +10,7 @@ from arrayq._paths.generic.settled import Settled
 from arrayq._paths.scale_rules import range_divisor
 from arrayq._paths.space import Array, Space
 from arrayq.formats import round_to_float32
-from arrayq.numerics import ROUNDING_OF_KIND, Rounding, ScaleFrom, ZeroRounding
+from arrayq.numerics import Rounding, ScaleFrom, ZeroRounding
 from arrayq.scheme import QuantScheme, ZeroDtype, ZeroKind
 
 __all__ = ["cleared", "decode", "encode", "zeros_of"]
@@ -61,7 +61,7 @@ def _raw_zeros(space: Space, ranges: Settled, scales: Array, scheme: QuantScheme
         return space.where(space.xp.abs(steps) < _MOST_STEPS, space.xp.round(steps), steps)
     steps = divide(space, lows, space.where(scales == 0.0, 1.0, scales))
     steps = clamp(space, space.where(scales == 0.0, 0.0, steps), -_MOST_STEPS, _MOST_STEPS)
-    rule = scheme.rounding or ROUNDING_OF_KIND[row.kind]
+    rule = scheme.rounding
     if rule is Rounding.STOCHASTIC:
         # a zero point has no place among the elements to draw a number for
         rule = Rounding.HALF_EVEN
