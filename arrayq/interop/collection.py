@@ -75,7 +75,7 @@ class DaskCollection:
         graph = HighLevelGraph.merge(*(part.__dask_graph__() for part in lazy))
         inside = set().union(*graph.dependencies.values())
         return tuple(
-            part.map_blocks(_itself, dtype=part.dtype, meta=part, token="part")
+            part.map_blocks(_itself, dtype=part.dtype, meta=part)
             if _is_lazy(part) and not inside.isdisjoint(part.__dask_layers__())
             else part
             for part in self._parts()

@@ -46,7 +46,7 @@ def test_every_preset_equals_numpy(spelling, chunks):
 
 
 @given(problem=scheme_drawing.problems(), data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_any_scheme_in_any_chunks_equals_numpy(problem, data):
     x, spec = problem
     scheme = scheme_drawing.scheme_of(spec)
@@ -60,7 +60,7 @@ def test_any_scheme_in_any_chunks_equals_numpy(problem, data):
 
 
 @given(problem=scheme_drawing.problems(), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_what_is_not_finite_propagates_through_blocks_of_several_chunks(problem, data):
     x, spec = problem
     scheme = scheme_drawing.scheme_of(spec)
@@ -74,7 +74,7 @@ def test_what_is_not_finite_propagates_through_blocks_of_several_chunks(problem,
 
 
 @given(problem=scheme_drawing.problems(), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_infinities_saturate_in_blocks_of_several_chunks(problem, data):
     x, spec = problem
     scheme = scheme_drawing.scheme_of(spec)
@@ -88,7 +88,7 @@ def test_infinities_saturate_in_blocks_of_several_chunks(problem, data):
 
 
 @given(problem=scheme_drawing.problems(), data=st.data(), propagate=st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_given_scales_are_encoded_against(problem, data, propagate):
     x, spec = problem
     scheme = scheme_drawing.scheme_of(spec)
@@ -104,7 +104,7 @@ def test_given_scales_are_encoded_against(problem, data, propagate):
 
 
 @given(problem=scheme_drawing.problems(), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_parts_in_any_chunks_with_any_block_offset_decode(problem, data):
     x, spec = problem
     assume(x.ndim)

@@ -1,7 +1,8 @@
 """What is done with the memory of one chunk: the tasks of the graphs.
 
 Tasks are small frozen objects, so that they can be pickled, and so that dask gives equal tasks on
-equal chunks equal names. A chunk takes the path that an array of its library takes by itself.
+equal chunks equal keys; keys start with the ``__name__`` of their task. A chunk takes the path that
+an array of its library takes by itself.
 """
 
 from __future__ import annotations
@@ -152,6 +153,8 @@ class Encode:
     given: tuple[str, ...] = ()
     encode: bool = True
 
+    __name__ = "encode"
+
     def __call__(
         self, x: Array, *parts: Array, block_id: Sequence[int] | None = None
     ) -> tuple[Array, Array, Array]:
@@ -199,6 +202,8 @@ class MeasureBlocks:
 
     rules: Rules
 
+    __name__ = "measure"
+
     def __call__(self, x: Array, block_id: Sequence[int] | None = None) -> Array:
         """Return bounds of shape (*grid, 3)."""
         layout = plan(self.rules.scheme, located(x).access.shape(x))
@@ -212,6 +217,8 @@ class MeasureTensor:
     """From a chunk of floats to what it says of the tensor scale: the bounds of a block of all."""
 
     rules: Rules
+
+    __name__ = "measure"
 
     def __call__(self, x: Array, block_id: Sequence[int] | None = None) -> Array:
         """Return bounds of shape (1, ..., 1, 3)."""
@@ -268,6 +275,8 @@ class Settle:
     rules: Rules
     given: tuple[str, ...] = ()
 
+    __name__ = "settle"
+
     def __call__(self, bounds: Array, *parts: Array) -> tuple[Array, Array, Array]:
         """Return None for the data, scales and zero points."""
         xp = _namespace(bounds)
@@ -285,6 +294,8 @@ class TensorScale:
     """From the bounds of all elements to the tensor scale."""
 
     rules: Rules
+
+    __name__ = "tensor-scale"
 
     def __call__(self, bounds: Array) -> Array:
         """Return a float32 array of shape ()."""
@@ -317,6 +328,8 @@ class Decode:
     given: tuple[str, ...]
     offsets: tuple[int | tuple[int, ...], ...]
     last_words: tuple[int, int] | None
+
+    __name__ = "dequantize"
 
     def __dask_tokenize__(self) -> object:
         """Return what tells this task from others, the same in every process."""

@@ -62,7 +62,6 @@ def dequantize(space: Space, stored: Stored, plan: Plan, dtype: str = "float32")
     result = _dtype_named(dtype)
     return data.map_blocks(
         task, *grids, dtype=result, chunks=tuple(chunks), meta=empty(data.ndim, result),
-        token="dequantize",
     )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any
 
 import dask.array as da
@@ -37,11 +36,20 @@ def rechunked(x: Array, chunks: Chunks) -> Array:
     return x.rechunk(chunks, method="tasks")
 
 
+@dataclass(frozen=True, slots=True)
+class _Element:
+    number: int
+
+    __name__ = "part"
+
+    def __call__(self, together: tuple[Array, ...]) -> Array:
+        return together[self.number]
+
+
 def element(tuples: Array, number: int, dtype: str, chunks: Chunks) -> Array:
     """Return one array of those that tasks returned together."""
     return tuples.map_blocks(
-        itemgetter(number), dtype=dtype, chunks=chunks, meta=empty(len(chunks), dtype),
-        token="part",
+        _Element(number), dtype=dtype, chunks=chunks, meta=empty(len(chunks), dtype),
     )  # fmt: skip
 
 
@@ -56,6 +64,8 @@ def empty(ndim: int, dtype: Any) -> Array:
 @dataclass(frozen=True, slots=True)
 class _Combine:
     axes: tuple[int, ...]
+
+    __name__ = "combine"
 
     def __call__(self, bounds: Array) -> Array:
         return bounds_of.combined(located(bounds).access.namespace(bounds), bounds, self.axes)
@@ -80,7 +90,7 @@ def combine(bounds: Array, axis: int, pieces: Sequence[int]) -> Array:
         bounds = rechunked(bounds, chunks)
         chunks = (*chunks[:axis], (1,) * len(merged), *chunks[axis + 1 :])
         bounds = bounds.map_blocks(
-            _Combine((axis,)), dtype="float32", chunks=chunks, token="combine",
+            _Combine((axis,)), dtype="float32", chunks=chunks,
             meta=empty(bounds.ndim, "float32"),
         )  # fmt: skip
         pieces = [len(fan) for fan in fans]
@@ -93,7 +103,7 @@ def shrink(bounds: Array) -> Array:
     ones = tuple((1,) * len(lengths) for lengths in bounds.chunks[:-1])
     if any(length != 1 for lengths in bounds.chunks[:-1] for length in lengths):
         bounds = bounds.map_blocks(
-            _Combine(axes), dtype="float32", chunks=(*ones, (3,)), token="combine",
+            _Combine(axes), dtype="float32", chunks=(*ones, (3,)),
             meta=empty(bounds.ndim, "float32"),
         )  # fmt: skip
     for axis in axes:

@@ -90,7 +90,6 @@ def quantize(
     grids = [beside(part, parts) if part.ndim else part for part in known.values()]
     encoded = x.map_blocks(
         Encode(rules, tuple(known), encode), *grids, dtype=object, meta=empty(x.ndim, "object"),
-        token="encode",
     )  # fmt: skip
     data = element(encoded, 0, plan.data_dtype, _word_chunks(x, plan)) if encode else None
     if not alignment.splits_blocks:
@@ -146,14 +145,14 @@ def _measured(x: Array, task: MeasureBlocks | MeasureTensor, counts: Chunks) -> 
     """Return the bounds that a task finds in each chunk."""
     return x.map_blocks(
         task, new_axis=[x.ndim], chunks=(*counts, (3,)), dtype="float32",
-        meta=empty(x.ndim + 1, "float32"), token="measure",
+        meta=empty(x.ndim + 1, "float32"),
     )  # fmt: skip
 
 
 def _tensor_scale(bounds: Array, rules: Rules) -> Array:
     return da.blockwise(
         TensorScale(rules), (), bounds, tuple(range(bounds.ndim)), concatenate=True,
-        dtype="float32", meta=empty(0, "float32"), token="tensor-scale",
+        dtype="float32", meta=empty(0, "float32"),
     )  # fmt: skip
 
 
@@ -184,6 +183,6 @@ def _of_split_blocks(
         operands += [rechunked(part, chunks), axes] if part.ndim else [part, ()]
     settled = da.blockwise(
         Settle(rules, tuple(known)), axes, *operands, concatenate=True, align_arrays=False,
-        dtype=object, meta=empty(x.ndim, "object"), token="settle",
+        dtype=object, meta=empty(x.ndim, "object"),
     )  # fmt: skip
     return {**known, **_grids(settled, rules, chunks)}
