@@ -68,7 +68,8 @@ class DaskCollection:
         dask takes only its ends for what is asked of one collection, and fuses the rest.
         """
         lazy = self._lazy_parts()
-        if len(lazy) < 2:
+        # arrays of dask's expressions, an option of dask, have no layers
+        if len(lazy) < 2 or not all(hasattr(part, "__dask_layers__") for part in lazy):
             return self._parts()
         from dask.highlevelgraph import HighLevelGraph
 
