@@ -10,6 +10,7 @@ import numpy as np
 
 from arrayq.errors import UnsupportedSchemeError
 from arrayq.interop.access import Access, Host
+from arrayq.namespaces import library_of
 
 __all__ = ["DaskAccess"]
 
@@ -43,6 +44,11 @@ class DaskAccess(Access):
     def sees_values(self, x: Any) -> bool:
         """Return False: seeing a value would compute the graph."""
         return False
+
+    def copied(self, x: Any) -> Host:
+        """Compute an array, for whoever asked for it in CPU memory."""
+        computed = x.compute()
+        return library_of(computed).reach().copied(computed)
 
     def wrap(self, host: Host, like: Any, dtype: str | None = None) -> Any:
         """Return an array of dask over memory; `like` does not matter."""
