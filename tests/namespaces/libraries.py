@@ -90,6 +90,11 @@ class Way:
     is_forced: bool = False
     is_traced: bool = False
 
+    @property
+    def keeps_subnormals(self) -> bool:
+        """Whether its arithmetic knows subnormals; the kernels know them in every library."""
+        return self.row.subnormals or self.path == "host"
+
     def refuses(self, scheme: aq.QuantScheme, operation: str = "quantize") -> str:
         """Return why the row refuses a scheme on this path; empty where it does not."""
         refusal = refusal_of(self.row, scheme, operation, None, self.path)

@@ -140,13 +140,17 @@ def filled(
 def neighbours_of_edges(
     value: QuantValue, codebook: tuple[float, ...] | None
 ) -> npt.NDArray[np.float32]:
-    """Return the numbers of a value and the middles between them, with their float32 neighbours."""
+    """Return the numbers of a value and the middles between them, with their float32 neighbours.
+
+    Those of zero, which are subnormal, are left to arrays of every magnitude.
+    """
     table = value.format.values if codebook is None else codebook
     numbers = np.array(sorted({number for number in table if math.isfinite(number)}))
     middles = (numbers[1:] + numbers[:-1]) / 2
     edges = np.concatenate([numbers, middles]).astype(np.float32)
     beside = [np.nextafter(edges, np.float32(end)) for end in (-np.inf, np.inf)]
-    return np.concatenate([edges, *beside])
+    near = np.concatenate([edges, *beside])
+    return near[(near == 0) | (np.abs(near) >= np.finfo(np.float32).tiny)]
 
 
 @functools.cache
