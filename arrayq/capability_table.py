@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Final, NamedTuple
 
 from arrayq.capability import OPERATIONS, Profile, operation_named, refusal_of
@@ -60,8 +61,8 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
 
     Parameters
     ----------
-    x_or_name : array or str
-        An array, or the name of an array library.
+    x_or_name : array, module or str
+        An array, an array namespace, or the name of an array library.
     scheme : QuantScheme or str
         The scheme, or its short spelling.
     operation : str
@@ -87,7 +88,7 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
     scheme = parse_scheme(scheme)
     operation_named(operation)
     try:
-        if isinstance(x_or_name, str):
+        if isinstance(x_or_name, str | ModuleType):
             refusal = refusal_of(profile_named(x_or_name), scheme, operation)
         else:
             x = located(x_or_name)
@@ -97,13 +98,13 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
     return Verdict(True) if refusal is None else Verdict(False, refusal[1])
 
 
-def capabilities(namespace: str = "numpy") -> tuple[CapabilityRow, ...]:
+def capabilities(namespace: str | ModuleType = "numpy") -> tuple[CapabilityRow, ...]:
     """Return the capability table of an array library.
 
     Parameters
     ----------
-    namespace : str
-        The name of the library.
+    namespace : str or module
+        The name of the library, or its array namespace.
 
     Returns
     -------
