@@ -10,14 +10,21 @@ import itertools
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from arrayq.capability import OPERATIONS, Laziness, Profile, operation_named, refusal_of
+from arrayq.capability import (
+    OPERATIONS,
+    Laziness,
+    Profile,
+    Refusal,
+    operation_named,
+    refusal_of,
+)
 from arrayq.errors import ArgumentError, SchemeError, UnsupportedSchemeError
 from arrayq.formats import FORMATS
 from arrayq.namespaces import located, profile_named
 from arrayq.presets import scheme as parse_scheme
 from arrayq.scheme import BlockScale, QuantMode, QuantScheme, QuantStore, QuantValue, ScaleDtype
 
-__all__ = ["CapabilityRow", "Verdict", "capabilities", "facts", "supports"]
+__all__ = ["CapabilityRow", "Verdict", "capabilities", "facts", "refusals", "supports"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +171,27 @@ def facts(namespace: str) -> dict[str, str]:
         "integers that index": row.index_integer,
         "out=": "accepted for arrays in CPU memory" if row.writes else "refused",
     }
+
+
+def refusals(namespace: str) -> tuple[Refusal, ...]:
+    """Return what a row refuses on the paths that its library takes.
+
+    Parameters
+    ----------
+    namespace : str
+        The name of the library.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        There is no row for that library.
+    """
+    row = profile_named(namespace)
+    return tuple(
+        refusal
+        for refusal in row.refusals
+        if refusal.path is None or not refusal.path.isdisjoint(row.paths)
+    )
 
 
 _COMPUTES: Final = {

@@ -206,7 +206,9 @@ def test_numpy_arrays_and_scalars_belong_to_numpy(x):
 
 @pytest.mark.parametrize("x", [[1.0], 1.0, None, "numpy", b"", (1,), {}, memoryview(b"ab"), np])
 def test_what_is_no_array_is_refused_by_its_type(x):
-    with pytest.raises(ArrayTypeError, match=rf"\(numpy, torch, jax, .*\), got {type(x).__name__}; convert it"):
+    with pytest.raises(
+        ArrayTypeError, match=rf"\(numpy, torch, jax, .*\), got {type(x).__name__}; convert it"
+    ):
         namespaces.profile_of(x)
 
 

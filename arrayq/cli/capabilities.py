@@ -5,12 +5,10 @@ from __future__ import annotations
 import click
 
 from arrayq.capability import OPERATIONS
-from arrayq.capability_table import CapabilityRow
+from arrayq.capability_table import CapabilityRow, facts, refusals
 from arrayq.capability_table import capabilities as rows_of
-from arrayq.capability_table import facts
 from arrayq.cli import console
 from arrayq.cli.options import json_option
-from arrayq.namespaces import profile_named
 from arrayq.report.table import Table
 
 __all__ = ["capabilities"]
@@ -31,14 +29,14 @@ def capabilities(
     """Print what works on an array library, and why the rest does not.
 
     First the facts of the library: the paths that its arrays take, when it computes, its dtypes,
-    and what it refuses on any path. Then one row for each operation, value, scale dtype, store and mode. Combinations that no
-    scheme can have are among them, with the rule that they break. The library need not be
-    installed.
+    and what it refuses on any path. Then one row for each operation, value, scale dtype, store
+    and mode. Combinations that no scheme can have are among them, with the rule that they break.
+    The library need not be installed.
     """
     about = facts(namespace)
-    refusals = tuple(
+    refused_here = tuple(
         (refusal.concerns or "everything", refusal.requires, refusal.instead)
-        for refusal in profile_named(namespace).refusals
+        for refusal in refusals(namespace)
     )
     rows = [
         row
@@ -49,15 +47,15 @@ def capabilities(
         document = {
             "namespace": namespace,
             "facts": about,
-            "refusals": [dict(zip(_REFUSED, refusal, strict=True)) for refusal in refusals],
+            "refusals": [dict(zip(_REFUSED, refusal, strict=True)) for refusal in refused_here],
             "rows": [row._asdict() for row in rows],
         }
         console.print_json(document)
         return
     console.print_table(Table(("fact", "value"), tuple(about.items()), text_columns=2))
     click.echo()
-    if refusals:
-        console.print_table(Table(_REFUSED, refusals, text_columns=len(_REFUSED)))
+    if refused_here:
+        console.print_table(Table(_REFUSED, refused_here, text_columns=len(_REFUSED)))
         click.echo()
     cells = tuple(_cells(row) for row in rows)
     console.print_table(Table(_HEADINGS, cells, text_columns=len(_HEADINGS)))

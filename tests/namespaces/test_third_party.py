@@ -36,7 +36,7 @@ def run(program: str) -> str:
 def test_arrays_of_an_added_library_come_out_as_they_went_in(spelling: str, way: str) -> None:
     run(f"""
         import contextlib, importlib, boxed
-        module, _, name = "{way if '.' in way else 'contextlib.' + way}".rpartition(".")
+        module, _, name = "{way if "." in way else "contextlib." + way}".rpartition(".")
         with getattr(importlib.import_module(module), name)():
             q = aq.quantize(boxed.Box(x), {spelling!r})
             y = aq.dequantize(q)

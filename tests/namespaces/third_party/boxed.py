@@ -66,10 +66,36 @@ def _operator(name: str) -> Any:
     return apply
 
 
-for _name in (
-    "add sub mul truediv floordiv mod pow and or xor lshift rshift eq ne lt le gt ge neg abs "
-    "invert radd rsub rmul rtruediv rand ror rxor"
-).split():
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "neg",
+    "abs",
+    "invert",
+    "radd",
+    "rsub",
+    "rmul",
+    "rtruediv",
+    "rand",
+    "ror",
+    "rxor",
+]:
     setattr(Box, f"__{_name}__", _operator(f"__{_name}__"))
 
 
