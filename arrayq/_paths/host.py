@@ -24,7 +24,7 @@ import numpy.typing as npt
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_scheme
 from arrayq._paths.memory import empty_host, new_parts
-from arrayq._paths.parts import Met, Policy, Stored
+from arrayq._paths.parts import Met, Parts, Policy, Stored
 from arrayq._paths.scale_rules import Measure, largest_raw_scale, measure_of, scale_arguments
 from arrayq._paths.threads import run_boxes
 from arrayq.layout import Cut, Plan, collapse
@@ -152,17 +152,25 @@ class Quantization(_Walk):
             **self.arguments(cut, plan), swapped=self.swapped, measure=self.measure, **more
         )
 
-    def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[Met, Stored]:
-        """Quantize an array of this plan, dtype and strides into memory of its own."""
+    def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[int, Any, Any, Any, Any]:
+        """Quantize an array of this plan, dtype and strides into memory of its own.
+
+        Returns
+        -------
+        flags : int
+            What was met, as in :class:`Met`.
+        data, scale_data, zero_point, tensor_scale : ndarray or None
+            The stored parts.
+        """
         if self.as_bits:
             x = x.view(np.uint16)
         if threads == 1 and not self.empty:
-            made = self.blocks.quantize(x, policy)
+            made: tuple[int, Any, Any, Any, Any] | None = self.blocks.quantize(x, policy)
             if made is not None:
-                flags, data, scale_data, zero_point, tensor_scale = made
-                return _METS[flags], Stored(data, scale_data, zero_point, tensor_scale)
+                return made
         stored = allocate(self.plan)
-        return self.run(x, policy, threads, stored), stored
+        met = self.run(x, policy, threads, stored)
+        return met, stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale
 
     def run(
         self,
@@ -376,7 +384,7 @@ class Dequantization(_Walk):
                 **self.arguments(Cut.LINES), new_array=self.new_array
             )
 
-    def into_new(self, stored: Stored, threads: int) -> Array:
+    def into_new(self, stored: Parts, threads: int) -> Array:
         """Decode into memory of its own, in C order; only where prepared without strides."""
         if threads == 1 and not (self.empty or self.as_bits):
             try:
@@ -390,7 +398,7 @@ class Dequantization(_Walk):
         self.run(stored, out, threads)
         return out
 
-    def run(self, stored: Stored, out: Array, threads: int) -> None:
+    def run(self, stored: Parts, out: Array, threads: int) -> None:
         """Decode into an array of this plan, dtype and strides; see :func:`dequantize`."""
         if self.lines is None:
             return
@@ -402,7 +410,7 @@ class Dequantization(_Walk):
             # asking beforehand would take longer than decoding a small array
             self._run(_contiguous(stored), out, threads)
 
-    def _run(self, stored: Stored, out: Array, threads: int) -> None:
+    def _run(self, stored: Parts, out: Array, threads: int) -> None:
         kernel = self.lines
         data, scales, zeros = stored.data, stored.scale_data, stored.zero_point
         if threads == 1:
@@ -412,7 +420,7 @@ class Dequantization(_Walk):
             run_boxes(work, kernel.boxes, threads)
 
 
-def _contiguous(stored: Stored) -> Stored:
+def _contiguous(stored: Parts) -> Stored:
     zeros = stored.zero_point
     return Stored(
         np.ascontiguousarray(stored.data),
