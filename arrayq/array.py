@@ -13,6 +13,7 @@ from arrayq._kernels.frozen import assembler  # type: ignore[import-not-found]
 from arrayq._paths.parts import Stored
 from arrayq.errors import ArgumentError, ArrayTypeError, LayoutError
 from arrayq.hosting import access_of, on_host
+from arrayq.interop.collection import DaskCollection
 from arrayq.layout import Plan, plan
 from arrayq.moves.methods import MoveMethods
 from arrayq.namespaces import introduce, library_of
@@ -25,7 +26,7 @@ from arrayq.stored_parts import check_parts, codes_of, scale_numbers, zero_numbe
 __all__ = ["QuantizedArray"]
 
 
-class QuantizedArray(MoveMethods):
+class QuantizedArray(MoveMethods, DaskCollection):
     """Codes and scales that stand for an array of floats.
 
     Made by :func:`arrayq.quantize` and :func:`arrayq.from_bytes`; this constructor takes stored

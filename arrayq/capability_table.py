@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Final, NamedTuple
 
 from arrayq.capability import (
@@ -67,8 +68,8 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
 
     Parameters
     ----------
-    x_or_name : array or str
-        An array, or the name of an array library.
+    x_or_name : array, module or str
+        An array, an array namespace, or the name of an array library.
     scheme : QuantScheme or str
         The scheme, or its short spelling.
     operation : str
@@ -94,7 +95,7 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
     scheme = parse_scheme(scheme)
     operation_named(operation)
     try:
-        if isinstance(x_or_name, str):
+        if isinstance(x_or_name, str | ModuleType):
             refusal = refusal_of(profile_named(x_or_name), scheme, operation)
         else:
             x = located(x_or_name)
@@ -104,13 +105,15 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
     return Verdict(True) if refusal is None else Verdict(False, refusal[1])
 
 
-def capabilities(namespace: str = "numpy", path: str | None = None) -> tuple[CapabilityRow, ...]:
+def capabilities(
+    namespace: str | ModuleType = "numpy", path: str | None = None
+) -> tuple[CapabilityRow, ...]:
     """Return the capability table of an array library.
 
     Parameters
     ----------
-    namespace : str
-        The name of the library.
+    namespace : str or module
+        The name of the library, or its array namespace.
     path : {"host", "generic", "chunked"}, optional
         Where its arrays are worked on; by default the usual path of the library.
 
@@ -130,19 +133,19 @@ def capabilities(namespace: str = "numpy", path: str | None = None) -> tuple[Cap
     profile = profile_named(namespace)
     if path is not None and path not in profile.paths:
         raise ArgumentError(
-            f"path on {namespace} requires one of {', '.join(profile.paths) or 'none'}, got "
+            f"path on {profile.name} requires one of {', '.join(profile.paths) or 'none'}, got "
             f"{path!r}"
         )
     return tuple(row for name in OPERATIONS for row in _rows(profile, name, path))
 
 
-def facts(namespace: str) -> dict[str, str]:
+def facts(namespace: str | ModuleType) -> dict[str, str]:
     """Return what a row says of an array library, beside what works.
 
     Parameters
     ----------
-    namespace : str
-        The name of the library.
+    namespace : str or module
+        The name of the library, or its array namespace.
 
     Returns
     -------
@@ -173,13 +176,13 @@ def facts(namespace: str) -> dict[str, str]:
     }
 
 
-def refusals(namespace: str) -> tuple[Refusal, ...]:
+def refusals(namespace: str | ModuleType) -> tuple[Refusal, ...]:
     """Return what a row refuses on the paths that its library takes.
 
     Parameters
     ----------
-    namespace : str
-        The name of the library.
+    namespace : str or module
+        The name of the library, or its array namespace.
 
     Raises
     ------

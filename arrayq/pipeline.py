@@ -87,7 +87,8 @@ def quantize(
         What to do about NaN and infinities. ``"raise"``, the default where values can be seen:
         NonFiniteError. ``"propagate"``, the default for traced and lazy arrays: the scale of
         their block becomes NaN. ``"saturate"``: an infinity gets the largest code of its sign and
-        counts for no scale, a NaN raises where it can be seen and propagates elsewhere.
+        counts for no scale; a NaN raises, under dask when it is computed, and propagates in
+        traced arrays.
     threads : int, optional
         Threads to use; by default ``ARRAYQ_NUM_THREADS``, else 1. The result is the same.
     out : QuantizedArray, optional

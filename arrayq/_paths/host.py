@@ -38,6 +38,7 @@ __all__ = [
     "dequantization",
     "dequantize",
     "empty_host",
+    "largest_range",
     "quantization",
     "quantize",
 ]
@@ -180,6 +181,7 @@ class Quantization(_Walk):
         stored: Stored,
         encode: bool = True,
         scaled: bool = False,
+        tensor_scaled: bool = False,
     ) -> Met:
         """Quantize an array of this plan, dtype and strides; see :func:`quantize`."""
         kernel = self.blocks
@@ -190,7 +192,7 @@ class Quantization(_Walk):
         if self.as_bits:
             x = x.view(np.uint16)
         tensor_scale = stored.tensor_scale
-        if tensor_scale is not None and not scaled:
+        if tensor_scale is not None and not (scaled or tensor_scaled):
             refused = self._find_tensor_scale(x, policy, threads, tensor_scale)
             if refused is not None:
                 return refused
@@ -204,12 +206,7 @@ class Quantization(_Walk):
     ) -> Met | None:
         """Store the tensor scale; return what was met where the policy refuses it."""
         kernel = self.whole or self.blocks
-        flags: int
-        if threads == 1:
-            flags, largest = kernel.largest_range(x)
-        else:
-            parts = run_boxes(partial(kernel.largest_range, x), kernel.boxes, threads)
-            flags, largest = _union(part[0] for part in parts), max(part[1] for part in parts)
+        flags, largest = self._largest_range(x, threads)
         if flags:
             met = _METS[flags]
             if policy is Policy.RAISE or (policy is Policy.SATURATE and met.refused):
@@ -225,6 +222,21 @@ class Quantization(_Walk):
         else:
             tensor_scale[()] = kernel.tensor_scale(largest)
         return None
+
+    def _largest_range(self, x: Array, threads: int) -> tuple[int, float]:
+        kernel = self.whole or self.blocks
+        flags: int
+        if threads == 1:
+            flags, largest = kernel.largest_range(x)
+        else:
+            parts = run_boxes(partial(kernel.largest_range, x), kernel.boxes, threads)
+            flags, largest = _union(part[0] for part in parts), max(part[1] for part in parts)
+        return flags, largest
+
+    def largest_range(self, x: Array, threads: int) -> tuple[Met, float]:
+        """Measure an array of this plan, dtype and strides; see :func:`largest_range`."""
+        flags, largest = self._largest_range(x.view(np.uint16) if self.as_bits else x, threads)
+        return _METS[flags], largest
 
     def _floats(self, x: Array) -> Array:
         """The array as NumPy can compute with it."""
@@ -321,6 +333,7 @@ def quantize(
     *,
     encode: bool = True,
     scaled: bool = False,
+    tensor_scaled: bool = False,
     dtype: str | None = None,
 ) -> Met:
     """Scales and codes of an array, into `stored`.
@@ -344,6 +357,8 @@ def quantize(
         False: scales only.
     scaled : bool
         True: `stored` already holds the scales to encode against.
+    tensor_scaled : bool
+        True: `stored` already holds the tensor scale, that of a larger array.
     dtype : str, optional
         ``"bfloat16"`` where `x` holds the bits of such numbers as uint16; by default the dtype
         of `x`.
@@ -354,7 +369,19 @@ def quantize(
         What was met.
     """
     prepared = quantization(plan, calibration, x.dtype, x.strides, dtype)
-    return prepared.run(x, policy, threads, stored, encode, scaled)
+    return prepared.run(x, policy, threads, stored, encode, scaled, tensor_scaled)
+
+
+def largest_range(
+    x: Array, plan: Plan, calibration: Calibration, threads: int, dtype: str | None = None
+) -> tuple[Met, float]:
+    """What an array holds beside finite numbers, and its largest finite block range.
+
+    The tensor scale follows from the latter, under every rule but ENDPOINTS. Parameters are those
+    of :func:`quantize`, of a scheme of two levels and an array with elements.
+    """
+    prepared = quantization(plan, calibration, x.dtype, x.strides, dtype)
+    return prepared.largest_range(x, threads)
 
 
 def _propagate(stored: Stored, ranges: npt.NDArray[np.int32], dtype: ScaleDtype) -> None:
