@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from arrayq._kernels.frozen import assembler  # type: ignore[import-not-found]
 from arrayq._paths.parts import Stored
 from arrayq.errors import ArgumentError, ArrayTypeError, LayoutError
 from arrayq.hosting import access_of, on_host
+from arrayq.interop.collection import DaskCollection
 from arrayq.layout import Plan, plan
 from arrayq.moves.methods import MoveMethods
 from arrayq.namespaces import introduce, library_of
@@ -24,7 +26,7 @@ from arrayq.stored_parts import check_parts, codes_of, scale_numbers, zero_numbe
 __all__ = ["QuantizedArray"]
 
 
-class QuantizedArray(MoveMethods):
+class QuantizedArray(MoveMethods, DaskCollection):
     """Codes and scales that stand for an array of floats.
 
     Made by :func:`arrayq.quantize` and :func:`arrayq.from_bytes`; this constructor takes stored
@@ -72,11 +74,14 @@ class QuantizedArray(MoveMethods):
         A native code lies outside its field.
     """
 
-    __slots__ = ("_meaning", "_plan", "_stored")
+    __slots__ = ("_layout", "data", "scale_data", "tensor_scale", "zero_point")
 
-    _stored: Stored
-    _plan: Plan | None
-    _meaning: tuple[QuantScheme, int | None, tuple[int, ...]] | None
+    data: Any
+    scale_data: Any
+    zero_point: Any
+    tensor_scale: Any
+    # The plan; where only a transformation has seen the parts so far, what they do not tell.
+    _layout: Plan | tuple[QuantScheme, int | None, tuple[int, ...]]
 
     # lets x @ q and q + x reach this class rather than NumPy's element-wise loops
     __array_ufunc__ = None
@@ -107,39 +112,14 @@ class QuantizedArray(MoveMethods):
         checked = check_parts(
             Stored(data, scale_data, zero_point, tensor_scale), layout, allow_nan=allow_nan
         )
-        _set_stored(self, checked)
-        _set_plan(self, layout)
-        _set_meaning(self, None)
+        for name, part in zip(_NAMES, (*_fields(checked), layout), strict=True):
+            object.__setattr__(self, name, part)
         introduce()
 
     @classmethod
     def _of(cls, stored: Stored, layout: Plan) -> QuantizedArray:
         """Wrap parts that the pipeline made and that need no check."""
-        self = cls.__new__(cls)
-        _set_stored(self, stored)
-        _set_plan(self, layout)
-        _set_meaning(self, None)
-        return self
-
-    @property
-    def data(self) -> Any:
-        """Codes as stored."""
-        return self._stored.data
-
-    @property
-    def scale_data(self) -> Any:
-        """Scales as stored, one per block."""
-        return self._stored.scale_data
-
-    @property
-    def zero_point(self) -> Any:
-        """Zero points as stored, one per block; None for schemes without."""
-        return self._stored.zero_point
-
-    @property
-    def tensor_scale(self) -> Any:
-        """The scale that block scales are relative to; None for schemes of one level."""
-        return self._stored.tensor_scale
+        return made_of(*_fields(stored), layout)
 
     @property
     def scheme(self) -> QuantScheme:
@@ -158,16 +138,12 @@ class QuantizedArray(MoveMethods):
 
     def _parts(self) -> tuple[Any, Any, Any, Any]:
         """Data, scales, zero points, tensor scale; the latter two may be None."""
-        return _fields(self._stored)
+        return self.data, self.scale_data, self.zero_point, self.tensor_scale
 
     def _static(self) -> tuple[QuantScheme, int | None, tuple[int, ...]]:
         """What is no array: the scheme, the length of the packed axis, the block offset."""
-        meaning = self._meaning
-        if meaning is None:
-            assert self._plan is not None, "an array has a plan or a meaning"
-            meaning = self._plan.meaning
-            _set_meaning(self, meaning)
-        return meaning
+        layout = self._layout
+        return layout.meaning if isinstance(layout, Plan) else layout
 
     def _with_parts(
         self, data: Any, scale_data: Any, zero_point: Any, tensor_scale: Any
@@ -193,24 +169,24 @@ class QuantizedArray(MoveMethods):
     @property
     def plan(self) -> Plan:
         """The layout of the stored parts."""
-        layout = self._plan
-        if layout is None:
+        layout = self._layout
+        if not isinstance(layout, Plan):
             layout = _plan_of(self)
-            _set_plan(self, layout)
+            object.__setattr__(self, "_layout", layout)
         return layout
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the array that this one stands for."""
-        if self._plan is not None:
-            return self._plan.shape
+        if isinstance(self._layout, Plan):
+            return self._layout.shape
         scheme, extent, _ = self._static()
         return _shape_of(_ints(self.data.shape), scheme, extent)
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self.data.ndim
+        return len(self.data.shape)
 
     @property
     def size(self) -> int:
@@ -341,10 +317,12 @@ class QuantizedArray(MoveMethods):
         return f"QuantizedArray({', '.join(parts)})"
 
 
-# What writes to the slots of an array, which is frozen for everybody else.
-_set_stored, _set_plan, _set_meaning = (
-    getattr(QuantizedArray, name).__set__ for name in ("_stored", "_plan", "_meaning")
-)
+_NAMES: Final = ("data", "scale_data", "zero_point", "tensor_scale", "_layout")
+
+
+# Takes data, scales, zero points, tensor scale and layout; returns an array made of these very
+# objects, whatever they are, and checks nothing.
+made_of: Callable[..., QuantizedArray] = assembler(QuantizedArray, _NAMES)
 
 
 def _plan_of(q: QuantizedArray) -> Plan:
@@ -374,11 +352,7 @@ def _assembled(
 
     Transformations of JAX and torch pass placeholders through here.
     """
-    array = QuantizedArray.__new__(QuantizedArray)
-    _set_stored(array, Stored(*parts))
-    _set_plan(array, None)
-    _set_meaning(array, static)
-    return array
+    return made_of(*parts, static)
 
 
 def _rebuild(

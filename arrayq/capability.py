@@ -71,6 +71,11 @@ OPERATIONS: Final[tuple[str, ...]] = tuple(_OPERATIONS)
 """The operations that a library may support."""
 
 
+_REFUSABLE: Final = (
+    "path", "operation", "value", "scale", "store", "mode", "calibration", "rounding",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Something that a library cannot do.
@@ -99,6 +104,12 @@ class Refusal:
     calibration: frozenset[str] | None = None
     rounding: frozenset[str] | None = None
     path: frozenset[str] | None = None
+
+    @property
+    def concerns(self) -> str:
+        """The parts that it is about, in words; empty for everything."""
+        parts = ((part, getattr(self, part)) for part in _REFUSABLE)
+        return "; ".join(f"{part} {', '.join(sorted(names))}" for part, names in parts if names)
 
     def applies(
         self, operation: str, scheme: QuantScheme, path: str, calibration: Calibration | None = None
@@ -403,9 +414,11 @@ def refusal_of(
     path = path or (profile.paths[0] if profile.paths else "none")
     for refusal in profile.refusals:
         if refusal.applies(operation, scheme, path, calibration):
+            # bare elements have no scheme to name
+            subject = "" if row.reads == _ELEMENT else f" with scheme {scheme}"
             return UnsupportedSchemeError, (
-                f"{operation} on {profile.name} with scheme {scheme} requires "
-                f"{refusal.requires}; {refusal.instead}"
+                f"{operation} on {profile.name}{subject} requires {refusal.requires}; "
+                f"{refusal.instead}"
             )
     return None
 

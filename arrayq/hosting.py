@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arrayq.namespaces import Located, library_of, located
+from arrayq.namespaces import Located, _forced, library_of, located
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
@@ -26,7 +26,7 @@ def access_of(q: QuantizedArray) -> Access:
 
 def on_host(q: QuantizedArray) -> QuantizedArray | None:
     """Return the array with NumPy's views as its parts; None where its memory is out of reach."""
-    if type(q.data) is np.ndarray:
+    if type(q.data) is np.ndarray and not _forced:
         return q
     parts = [None if part is None else located(part).view for part in q._parts()]
     if any((part is None) != (view is None) for part, view in zip(q._parts(), parts, strict=True)):

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 import array_api_compat
@@ -192,20 +193,30 @@ def _names() -> list[str]:
     return [*(name for name, row in PROFILES.items() if row.paths), *third_party]
 
 
-def profile_named(name: str) -> Profile:
+def profile_named(name: str | ModuleType) -> Profile:
     """Return the capability row of the library called `name`.
+
+    Parameters
+    ----------
+    name : str or module
+        The name of a row, or an array namespace such as ``torch`` or ``jax.numpy``.
 
     Raises
     ------
     ArrayTypeError
-        It is no name.
+        It is neither.
     UnsupportedSchemeError
         No row has that name.
     """
+    third_party = {library.profile.name: library.profile for library in _third_party()}
+    rows = {**PROFILES, **third_party}
+    if isinstance(name, ModuleType):
+        # array_api_compat.torch, jax.numpy and mlx.core all say whose they are
+        parts = name.__name__.split(".")
+        name = next((part for part in parts if part in rows), parts[0])
     if not isinstance(name, str):
         raise ArrayTypeError(f"namespace requires the name of an array library, got {name!r}")
-    third_party = {library.profile.name: library.profile for library in _third_party()}
-    profile = third_party.get(name) or PROFILES.get(name)
+    profile = rows.get(name)
     if profile is None:
         raise UnsupportedSchemeError(
             f"namespace requires one of {', '.join(_names())}, got {name!r}; arrays of any library "

@@ -71,7 +71,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             "dtype bfloat16 requires the package ml_dtypes, which is not installed; install "
             "it, or decode to float32"
         ) from error
-    return np.dtype(ml_dtypes.bfloat16)
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
 
 
 def reused(out: QuantizedArray, layout: Plan, here: Located) -> Stored:
@@ -113,8 +114,9 @@ def reused(out: QuantizedArray, layout: Plan, here: Located) -> Stored:
     return Stored(*hosted._parts())
 
 
-def writable(out: Any, q: QuantizedArray, dtype: Any) -> Located:
-    """Return an array that is to be overwritten with the values of another.
+def writable(out: Any, q: QuantizedArray, dtype: Any) -> tuple[Host, str | None]:
+    """Return the memory of an array that is to be overwritten with the values of another, and the
+    dtype that its bits are of where NumPy lacks it.
 
     Raises
     ------
@@ -152,7 +154,7 @@ def writable(out: Any, q: QuantizedArray, dtype: Any) -> Located:
     parts = () if hosted is None else hosted._parts()[:3]
     if any(part is not None and _share_memory(view, part) for part in parts):
         raise LayoutError("out requires memory of its own, got memory that q lies in")
-    return here
+    return view, here.bits
 
 
 def _share_memory(a: Host, b: Host) -> bool:

@@ -27,15 +27,15 @@ import numpy as np
 from arrayq import recording
 from arrayq._paths import host
 from arrayq._paths.parts import Met, Policy, Stored
-from arrayq._paths.space import Space
 from arrayq._paths.threads import resolve_threads
-from arrayq.array import QuantizedArray
+from arrayq.array import QuantizedArray, made_of
 from arrayq.capability import require
-from arrayq.errors import ArgumentError, ArrayTypeError, NonFiniteError
-from arrayq.hosting import access_of, floats_on_host, on_host, returned
+from arrayq.errors import ArgumentError, ArrayTypeError
+from arrayq.hosting import access_of, on_host, returned
 from arrayq.interop.access import Access
 from arrayq.layout import Plan, plan
 from arrayq.namespaces import Located, _forced, introduce, library_of, located
+from arrayq.nonfinite import POLICIES, check_met, check_values, policy_of
 from arrayq.numerics import Calibration
 from arrayq.outputs import dtype_name, float_memory, numpy_dtype, reused, writable
 from arrayq.presets import scheme as parse_scheme
@@ -51,12 +51,6 @@ Array = Any
 Nonfinite = Literal["raise", "propagate", "saturate"]
 
 _NUMPY: Final = library_of(np.empty(0)).reach()
-_POLICIES: Final = {
-    None: Policy.RAISE,
-    "raise": Policy.RAISE,
-    "propagate": Policy.PROPAGATE,
-    "saturate": Policy.SATURATE,
-}
 
 
 def _elsewhere(path: str) -> ModuleType:
@@ -93,7 +87,8 @@ def quantize(
         What to do about NaN and infinities. ``"raise"``, the default where values can be seen:
         NonFiniteError. ``"propagate"``, the default for traced and lazy arrays: the scale of
         their block becomes NaN. ``"saturate"``: an infinity gets the largest code of its sign and
-        counts for no scale, a NaN raises where it can be seen and propagates elsewhere.
+        counts for no scale; a NaN raises, under dask when it is computed, and propagates in
+        traced arrays.
     threads : int, optional
         Threads to use; by default ``ARRAYQ_NUM_THREADS``, else 1. The result is the same.
     out : QuantizedArray, optional
@@ -131,11 +126,33 @@ def quantize(
     """
     introduce()
     if type(x) is not np.ndarray and recording.is_recording():
-        return recording.recorder.quantize(x, scheme, qparams, method, nonfinite)
+        recorded: QuantizedArray = recording.recorder.quantize(
+            x, scheme, qparams, method, nonfinite
+        )
+        return recorded
     if qparams is None and out is None:
-        made = _made_anew(x, scheme, method, nonfinite, threads)
-        if made is not None:
-            return made
+        # The short way of the most frequent call; whatever else there is to say, `_Task` says.
+        if type(x) is np.ndarray and not _forced:
+            # asking NumPy for the name of a dtype takes as long as a small kernel
+            access, view, name = _NUMPY, x, None
+        else:
+            access, view, name = _memory(x)
+        if view is not None:
+            try:
+                prepared = _quantization(
+                    access, scheme, method, view.shape, view.dtype, view.strides, name
+                )
+                policy = POLICIES[nonfinite]
+            except (TypeError, KeyError):
+                pass
+            else:
+                flags, data, scale_data, zero_point, tensor_scale = prepared.into_new(
+                    view, policy, resolve_threads(threads)
+                )
+                if flags:
+                    check_met(Met(flags), policy, located(x))
+                q = made_of(data, scale_data, zero_point, tensor_scale, prepared.plan)
+                return q if view is x else returned(q, x)
     task = _Task(x, scheme, "quantize", qparams, method, nonfinite, threads)
     if task.here.view is None:
         if out is not None:
@@ -187,13 +204,13 @@ def dequantize(
         raise ArrayTypeError(
             f"q requires a QuantizedArray, got {type(q).__name__}; quantize it first"
         )
-    if type(q._stored.data) is not np.ndarray:
+    if type(q.data) is not np.ndarray:
         introduce()
         if recording.is_recording():
             return recording.recorder.dequantize(q, dtype)
+    elif out is None and not _forced:
+        return _decoder(q.plan, dtype).into_new(q, resolve_threads(threads))
     threads = resolve_threads(threads)
-    if out is None and not _forced and type(q._stored.data) is np.ndarray:
-        return _decoder(q.plan, dtype).into_new(q._stored, threads)
     access, hosted_q = access_of(q), on_host(q)
     if hosted_q is None:
         if out is not None:
@@ -205,8 +222,8 @@ def dequantize(
             )
     stored = Stored(*hosted_q._parts())
     if out is not None:
-        target = writable(out, q, dtype)
-        host.dequantize(stored, q.plan, target.view, threads, dtype=target.bits)
+        target, bits = writable(out, q, dtype)
+        host.dequantize(stored, q.plan, target, threads, dtype=bits)
         return out
     name = dtype_name(dtype)
     memory, bits = float_memory(q.shape, name, access)
@@ -243,7 +260,8 @@ def calibrate(
     """
     introduce()
     if recording.is_recording():
-        return recording.recorder.calibrate(x, scheme, method, nonfinite)
+        recorded: QParams = recording.recorder.calibrate(x, scheme, method, nonfinite)
+        return recorded
     task = _Task(x, scheme, "calibrate", None, method, nonfinite, threads)
     if task.here.view is None:
         return QuantizedArray._of(task.elsewhere(encode=False), task.plan).qparams
@@ -317,35 +335,11 @@ def _decoder(layout: Plan, dtype: Any) -> host.Dequantization:
     return host.dequantization(layout, numpy_dtype(dtype_name(dtype)))
 
 
-def _made_anew(
-    x: Array,
-    scheme: QuantScheme | str,
-    method: Calibration | str | None,
-    nonfinite: str | None,
-    threads: int | None,
-) -> QuantizedArray | None:
-    """Quantize an array in CPU memory into new memory; None where that is not what there is to do.
-
-    The short way of the most frequent call: whatever else there is to say, `_Task` says.
-    """
-    if type(x) is np.ndarray and not _forced:
-        # asking NumPy for the name of a dtype takes as long as a small kernel
-        access, view, name = _NUMPY, x, None
-    else:
-        _, access, view, name = located(x)
-        if view is None or access.aligned:
-            return None
-    try:
-        prepared = _quantization(access, scheme, method, view.shape, view.dtype, view.strides, name)
-        policy = _POLICIES[nonfinite]
-    except (TypeError, KeyError):
-        return None
-    threads = resolve_threads(threads)
-    met, stored = prepared.into_new(view, policy, threads)
-    if met:
-        _check_met(met, policy, located(x))
-    q = QuantizedArray._of(stored, prepared.plan)
-    return q if view is x else returned(q, x)
+def _memory(x: Array) -> tuple[Access, Any, str | None]:
+    """An array's access, its memory where kernels may work on it as it is, its dtype."""
+    _refuse_quantized(x)
+    here = located(x)
+    return here.access, None if here.access.aligned else here.view, here.dtype
 
 
 def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calibration:
@@ -398,7 +392,7 @@ class _Task:
         self.calibration = _calibration(method, scheme)
         require(here.profile, scheme, operation, here.dtype, here.path, self.calibration)
         self.plan = plan(scheme, here.access.shape(here.array))
-        self.policy = _policy(nonfinite, here)
+        self.policy = policy_of(nonfinite, here)
 
     def allocate(self) -> Stored:
         """Memory for the result on the host."""
@@ -412,7 +406,7 @@ class _Task:
             here.view, self.plan, self.calibration, self.policy, self.threads, stored,
             encode=encode, scaled=scaled, dtype=here.bits,
         )  # fmt: skip
-        _check_met(met, self.policy, here)
+        check_met(met, self.policy, here)
 
     def wrapped(self, stored: Stored) -> QuantizedArray:
         """Return the result in the library that the array came from."""
@@ -426,7 +420,7 @@ class _Task:
         visible = access.sees_values(x)
         with _quiet() if visible else contextlib.nullcontext():
             if visible and self.policy is not Policy.PROPAGATE:
-                _check_values(space, x, self.policy, here)
+                check_values(space, x, self.policy, here)
             given = None
             if self.qparams is not None:
                 given = stored_elsewhere(
@@ -444,25 +438,6 @@ def _quiet() -> contextlib.AbstractContextManager[None]:
     return np.errstate(all="ignore")
 
 
-def _policy(nonfinite: str | None, here: Located) -> Policy:
-    if nonfinite not in tuple(_POLICIES):
-        raise ArgumentError(
-            f"nonfinite requires one of raise, propagate, saturate, got {nonfinite!r}"
-        )
-    if here.view is not None or nonfinite in ("propagate", "saturate"):
-        return _POLICIES[nonfinite]
-    if here.access.sees_values(here.array):
-        return Policy.RAISE
-    if nonfinite is None:
-        return Policy.PROPAGATE
-    if here.path == "chunked":
-        return Policy.RAISE
-    raise ArgumentError(
-        f"nonfinite='raise' requires values that can be seen, got a traced or lazy array of "
-        f"{here.profile.name}; leave it out, and NaN and infinities give scales of NaN"
-    )
-
-
 def _store_given(qparams: QParams, task: _Task, stored: Stored) -> None:
     """Write given parameters into `stored`, after checking them."""
     scheme = task.plan.scheme
@@ -474,45 +449,3 @@ def _store_given(qparams: QParams, task: _Task, stored: Stored) -> None:
         stored.zero_point[...] = zero_to_bits(given.zero_point, scheme.zero.dtype)
     if stored.tensor_scale is not None:
         stored.tensor_scale[...] = given.tensor_scale
-
-
-_ALLOWED: Final = {
-    Policy.RAISE: "nonfinite='propagate' or 'saturate' allows them",
-    Policy.SATURATE: "nonfinite='propagate' allows NaN, 'saturate' only infinities",
-}
-
-
-def _check_met(met: Met, policy: Policy, here: Located) -> None:
-    if (policy is Policy.RAISE and met) or (policy is Policy.SATURATE and met.refused):
-        assert here.view is not None, "only the kernels say what they met"
-        x = floats_on_host(here)
-        with np.errstate(over="ignore"):
-            numbers = x.astype(np.float32)
-        rounded = int(np.isinf(numbers).sum()) - int(np.isinf(x).sum())
-        _raise_nonfinite(np, numbers, policy, here, rounded)
-
-
-def _check_values(space: Space, x: Array, policy: Policy, here: Located) -> None:
-    xp = space.xp
-    numbers = space.cast(x, "float32")
-    refused = ~xp.isfinite(numbers) if policy is Policy.RAISE else xp.isnan(numbers)
-    if bool(xp.any(refused)):
-        _raise_nonfinite(xp, numbers, policy, here)
-
-
-def _raise_nonfinite(
-    xp: Any, numbers: Array, policy: Policy, here: Located, rounded: int = 0
-) -> NoReturn:
-    """Raise NonFiniteError with counts; what float32 cannot hold counts as infinite."""
-    shape = here.access.shape(here.array)
-    nan, infinite = (int(xp.sum(where)) for where in (xp.isnan(numbers), xp.isinf(numbers)))
-    place = int(xp.argmax(xp.reshape(~xp.isfinite(numbers), (-1,))))
-    first = tuple(int(i) for i in np.unravel_index(place, shape))
-    beyond = f" ({rounded} of them finite in {here.dtype} but not in float32)" if rounded else ""
-    raise NonFiniteError(
-        f"x requires finite numbers, got {nan} NaN and {infinite} infinities{beyond}, the first "
-        f"at index {first}; {_ALLOWED[policy]}",
-        nan=nan,
-        inf=infinite,
-        first_index=first,
-    )

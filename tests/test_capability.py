@@ -1,7 +1,9 @@
 """One row answers questions, prints tables and refuses at run time."""
 
+import math
 import re
 import sys
+import types
 
 import ml_dtypes
 import numpy as np
@@ -204,7 +206,9 @@ def test_numpy_arrays_and_scalars_belong_to_numpy(x):
     assert namespaces.profile_of(x) is NUMPY
 
 
-@pytest.mark.parametrize("x", [[1.0], 1.0, None, "numpy", b"", (1,), {}, memoryview(b"ab"), np])
+@pytest.mark.parametrize(
+    "x", [[1.0], 1.0, None, "numpy", b"", (1,), {}, memoryview(b"ab"), np, math]
+)
 def test_what_is_no_array_is_refused_by_its_type(x):
     with pytest.raises(
         ArrayTypeError, match=rf"\(numpy, torch, jax, .*\), got {type(x).__name__}; convert it"
@@ -234,7 +238,8 @@ def test_a_library_that_cannot_work_is_a_no_with_its_reason(name):
     for operation in OPERATIONS:
         verdict = supports(name, nvfp4(), operation)
         assert not verdict
-        assert verdict.reason.startswith(f"{operation} on {name} with scheme nvfp4 requires ")
+        scheme = "" if operation in {"encode", "decode"} else " with scheme nvfp4"
+        assert verdict.reason.startswith(f"{operation} on {name}{scheme} requires ")
     assert not any(row.ok for row in capabilities(name))
 
 
@@ -244,6 +249,18 @@ def test_a_library_without_a_row_is_a_no_with_a_reason():
     assert "one of numpy, torch, jax" in verdict.reason
     with pytest.raises(UnsupportedSchemeError, match="got 'nonesuch'"):
         capabilities("nonesuch")
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("numpy", "numpy"), ("array_api_compat.torch", "torch"), ("jax.numpy", "jax"),
+     ("mlx.core", "mlx"), ("dask.array", "dask")],
+)  # fmt: skip
+def test_a_namespace_is_known_by_the_name_of_its_module(name, row):
+    assert namespaces.profile_named(types.ModuleType(name)) is PROFILES[row]
+    assert supports(types.ModuleType(name), "nvfp4")
+    with pytest.raises(UnsupportedSchemeError, match="got 'math'"):
+        namespaces.profile_named(math)
 
 
 def test_asking_what_an_object_is_imports_no_library():

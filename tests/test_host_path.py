@@ -102,7 +102,8 @@ def test_new_memory_receives_the_same(
     x[2, 3] = number
     layout = plan(scheme, x.shape)
     prepared = host.quantization(layout, scheme.numerics.calibration, x.dtype, x.strides)
-    met, stored = prepared.into_new(x, policy, threads)
+    flags, *parts = prepared.into_new(x, policy, threads)
+    met, stored = host.Met(flags), host.Stored(*parts)
     met_before, before = quantized(x, layout, policy)
     assert met == met_before
     refused = met if policy is host.Policy.RAISE else met.refused

@@ -15,6 +15,7 @@ import pytest
 
 import arrayq as aq
 from arrayq import codes as codes_module
+from arrayq import pipeline
 from arrayq._kernels import available_levels, chosen_level, kernels, load
 from arrayq._paths import host
 from arrayq.formats import FORMATS
@@ -38,7 +39,7 @@ def awkward_values(n: int) -> np.ndarray:
     return x
 
 
-PREPARED = host.quantization, host.dequantization
+PREPARED = host.quantization, host.dequantization, pipeline._quantization, pipeline._decoder
 
 
 @pytest.fixture(autouse=True)

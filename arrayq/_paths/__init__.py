@@ -2,4 +2,6 @@
 
 ``host``
     arrays in CPU memory, through the compiled kernels, without a copy.
+``generic``
+    arrays of any library, through the array-API standard: the readable definition.
 """

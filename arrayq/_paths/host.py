@@ -24,7 +24,7 @@ import numpy.typing as npt
 from arrayq._kernels import kernels
 from arrayq._kernels.codecs import codec_of_scheme
 from arrayq._paths.memory import empty_host, new_parts
-from arrayq._paths.parts import Met, Policy, Stored
+from arrayq._paths.parts import Met, Parts, Policy, Stored
 from arrayq._paths.scale_rules import Measure, largest_raw_scale, measure_of, scale_arguments
 from arrayq._paths.threads import run_boxes
 from arrayq.layout import Cut, Plan, collapse
@@ -38,6 +38,7 @@ __all__ = [
     "dequantization",
     "dequantize",
     "empty_host",
+    "largest_range",
     "quantization",
     "quantize",
 ]
@@ -152,17 +153,25 @@ class Quantization(_Walk):
             **self.arguments(cut, plan), swapped=self.swapped, measure=self.measure, **more
         )
 
-    def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[Met, Stored]:
-        """Quantize an array of this plan, dtype and strides into memory of its own."""
+    def into_new(self, x: Array, policy: Policy, threads: int) -> tuple[int, Any, Any, Any, Any]:
+        """Quantize an array of this plan, dtype and strides into memory of its own.
+
+        Returns
+        -------
+        flags : int
+            What was met, as in :class:`Met`.
+        data, scale_data, zero_point, tensor_scale : ndarray or None
+            The stored parts.
+        """
         if self.as_bits:
             x = x.view(np.uint16)
         if threads == 1 and not self.empty:
-            made = self.blocks.quantize(x, policy)
+            made: tuple[int, Any, Any, Any, Any] | None = self.blocks.quantize(x, policy)
             if made is not None:
-                flags, data, scale_data, zero_point, tensor_scale = made
-                return _METS[flags], Stored(data, scale_data, zero_point, tensor_scale)
+                return made
         stored = allocate(self.plan)
-        return self.run(x, policy, threads, stored), stored
+        met = self.run(x, policy, threads, stored)
+        return met, stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale
 
     def run(
         self,
@@ -172,6 +181,7 @@ class Quantization(_Walk):
         stored: Stored,
         encode: bool = True,
         scaled: bool = False,
+        tensor_scaled: bool = False,
     ) -> Met:
         """Quantize an array of this plan, dtype and strides; see :func:`quantize`."""
         kernel = self.blocks
@@ -182,7 +192,7 @@ class Quantization(_Walk):
         if self.as_bits:
             x = x.view(np.uint16)
         tensor_scale = stored.tensor_scale
-        if tensor_scale is not None and not scaled:
+        if tensor_scale is not None and not (scaled or tensor_scaled):
             refused = self._find_tensor_scale(x, policy, threads, tensor_scale)
             if refused is not None:
                 return refused
@@ -196,12 +206,7 @@ class Quantization(_Walk):
     ) -> Met | None:
         """Store the tensor scale; return what was met where the policy refuses it."""
         kernel = self.whole or self.blocks
-        flags: int
-        if threads == 1:
-            flags, largest = kernel.largest_range(x)
-        else:
-            parts = run_boxes(partial(kernel.largest_range, x), kernel.boxes, threads)
-            flags, largest = _union(part[0] for part in parts), max(part[1] for part in parts)
+        flags, largest = self._largest_range(x, threads)
         if flags:
             met = _METS[flags]
             if policy is Policy.RAISE or (policy is Policy.SATURATE and met.refused):
@@ -217,6 +222,21 @@ class Quantization(_Walk):
         else:
             tensor_scale[()] = kernel.tensor_scale(largest)
         return None
+
+    def _largest_range(self, x: Array, threads: int) -> tuple[int, float]:
+        kernel = self.whole or self.blocks
+        flags: int
+        if threads == 1:
+            flags, largest = kernel.largest_range(x)
+        else:
+            parts = run_boxes(partial(kernel.largest_range, x), kernel.boxes, threads)
+            flags, largest = _union(part[0] for part in parts), max(part[1] for part in parts)
+        return flags, largest
+
+    def largest_range(self, x: Array, threads: int) -> tuple[Met, float]:
+        """Measure an array of this plan, dtype and strides; see :func:`largest_range`."""
+        flags, largest = self._largest_range(x.view(np.uint16) if self.as_bits else x, threads)
+        return _METS[flags], largest
 
     def _floats(self, x: Array) -> Array:
         """The array as NumPy can compute with it."""
@@ -313,6 +333,7 @@ def quantize(
     *,
     encode: bool = True,
     scaled: bool = False,
+    tensor_scaled: bool = False,
     dtype: str | None = None,
 ) -> Met:
     """Scales and codes of an array, into `stored`.
@@ -336,6 +357,8 @@ def quantize(
         False: scales only.
     scaled : bool
         True: `stored` already holds the scales to encode against.
+    tensor_scaled : bool
+        True: `stored` already holds the tensor scale, that of a larger array.
     dtype : str, optional
         ``"bfloat16"`` where `x` holds the bits of such numbers as uint16; by default the dtype
         of `x`.
@@ -346,7 +369,19 @@ def quantize(
         What was met.
     """
     prepared = quantization(plan, calibration, x.dtype, x.strides, dtype)
-    return prepared.run(x, policy, threads, stored, encode, scaled)
+    return prepared.run(x, policy, threads, stored, encode, scaled, tensor_scaled)
+
+
+def largest_range(
+    x: Array, plan: Plan, calibration: Calibration, threads: int, dtype: str | None = None
+) -> tuple[Met, float]:
+    """What an array holds beside finite numbers, and its largest finite block range.
+
+    The tensor scale follows from the latter, under every rule but ENDPOINTS. Parameters are those
+    of :func:`quantize`, of a scheme of two levels and an array with elements.
+    """
+    prepared = quantization(plan, calibration, x.dtype, x.strides, dtype)
+    return prepared.largest_range(x, threads)
 
 
 def _propagate(stored: Stored, ranges: npt.NDArray[np.int32], dtype: ScaleDtype) -> None:
@@ -376,7 +411,7 @@ class Dequantization(_Walk):
                 **self.arguments(Cut.LINES), new_array=self.new_array
             )
 
-    def into_new(self, stored: Stored, threads: int) -> Array:
+    def into_new(self, stored: Parts, threads: int) -> Array:
         """Decode into memory of its own, in C order; only where prepared without strides."""
         if threads == 1 and not (self.empty or self.as_bits):
             try:
@@ -390,7 +425,7 @@ class Dequantization(_Walk):
         self.run(stored, out, threads)
         return out
 
-    def run(self, stored: Stored, out: Array, threads: int) -> None:
+    def run(self, stored: Parts, out: Array, threads: int) -> None:
         """Decode into an array of this plan, dtype and strides; see :func:`dequantize`."""
         if self.lines is None:
             return
@@ -402,7 +437,7 @@ class Dequantization(_Walk):
             # asking beforehand would take longer than decoding a small array
             self._run(_contiguous(stored), out, threads)
 
-    def _run(self, stored: Stored, out: Array, threads: int) -> None:
+    def _run(self, stored: Parts, out: Array, threads: int) -> None:
         kernel = self.lines
         data, scales, zeros = stored.data, stored.scale_data, stored.zero_point
         if threads == 1:
@@ -412,7 +447,7 @@ class Dequantization(_Walk):
             run_boxes(work, kernel.boxes, threads)
 
 
-def _contiguous(stored: Stored) -> Stored:
+def _contiguous(stored: Parts) -> Stored:
     zeros = stored.zero_point
     return Stored(
         np.ascontiguousarray(stored.data),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["Met", "Policy", "Stored"]
+__all__ = ["Met", "Parts", "Policy", "Stored"]
 
 
 class Policy(enum.IntEnum):
@@ -28,6 +28,26 @@ class Met(enum.IntFlag):
     def refused(self) -> Met:
         """The part that no saturation can express."""
         return self & Met.NAN
+
+
+class Parts(Protocol):
+    """Whatever has the stored parts of a quantized array."""
+
+    @property
+    def data(self) -> Any:
+        """Codes or words."""
+
+    @property
+    def scale_data(self) -> Any:
+        """The grid of scales."""
+
+    @property
+    def zero_point(self) -> Any:
+        """The grid of zero points, or None."""
+
+    @property
+    def tensor_scale(self) -> Any:
+        """The tensor scale, or None."""
 
 
 @dataclass(eq=False, slots=True)

@@ -110,7 +110,7 @@ class TorchAccess(Access):
         wanted = x.requires_grad and torch.is_grad_enabled()
         if is_plain(x) and forward_mode._current_level < 0 and not wanted:
             return forward(x)[0]
-        return _StraightThrough.apply(x, forward)[0]
+        return _StraightThrough.apply(x, forward)[0]  # type: ignore[no-untyped-call]
 
 
 class _StraightThrough(torch.autograd.Function):

@@ -15,7 +15,6 @@ import torch
 from torch.utils import _pytree
 
 from arrayq import pipeline, recording
-from arrayq._paths.parts import Stored
 from arrayq.array import QuantizedArray
 from arrayq.layout import plan
 from arrayq.presets import scheme as parse_scheme
@@ -47,12 +46,11 @@ def _unflatten(leaves: Any, static: Any) -> Any:
     scheme, extent, block_offset, has_zero, has_tensor = static
     leaves = list(leaves)
     q = QuantizedArray.__new__(QuantizedArray)
-    zero_point = leaves[2] if has_zero else None
-    tensor_scale = leaves[-1] if has_tensor else None
-    stored = Stored(leaves[0], leaves[1], zero_point, tensor_scale)
-    object.__setattr__(q, "_stored", stored)
-    object.__setattr__(q, "_plan", None)
-    object.__setattr__(q, "_meaning", (scheme, extent, block_offset))
+    object.__setattr__(q, "data", leaves[0])
+    object.__setattr__(q, "scale_data", leaves[1])
+    object.__setattr__(q, "zero_point", leaves[2] if has_zero else None)
+    object.__setattr__(q, "tensor_scale", leaves[-1] if has_tensor else None)
+    object.__setattr__(q, "_layout", (scheme, extent, block_offset))
     return q
 
 
@@ -185,9 +183,9 @@ def register() -> None:
         flatten_with_keys_fn=_keyed(_NUMBERS, _flatten_numbers),
     )  # fmt: skip
     for function in (_quantized, _dequantized, _calibrated, _rounded):
-        torch.compiler.allow_in_graph(function)
+        torch.compiler.allow_in_graph(function)  # type: ignore[no-untyped-call]
     for constant in (_static_of, _static_numbers_of):
-        torch.compiler.assume_constant_result(constant)
+        torch.compiler.assume_constant_result(constant)  # type: ignore[no-untyped-call]
     # Values of classes that torch does not know are constants to it only by this registration,
     # which is not public yet; without it dynamic shapes and strict export are what is lost.
     with contextlib.suppress(ImportError, AttributeError):

@@ -54,7 +54,8 @@ def _numbers(p: QParams) -> tuple[tuple[Any, ...], Any]:
 
 
 def _qparams(numbers: tuple[Any, ...], codebook: Any) -> QParams:
-    return QParams(*numbers, codebook)
+    scale, tensor_scale, zero_point = numbers
+    return QParams(scale, tensor_scale, zero_point, codebook)
 
 
 TREES: Final = (

@@ -15,7 +15,6 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from arrayq.moves.blocks import AxisBlocks
 from arrayq.moves.parts import Array, Parts, parts_of, probe
-from arrayq.moves.transposing import transposed
 from arrayq.moves.words import fields_of, picked, words_of
 
 if TYPE_CHECKING:
@@ -65,10 +64,10 @@ def permute_dims(q: QuantizedArray, axes: Sequence[int] | None = None) -> Quanti
 def _permuted(parts: Parts, order: tuple[int, ...]) -> Parts:
     packed = None if parts.packed is None else order.index(parts.packed)
     return parts.moved(
-        transposed(parts.data, order),
+        parts.on.transposed(parts.data, order),
         (parts.axes[axis] for axis in order),
         packed,
-        lambda grid: transposed(grid, order),
+        lambda grid: parts.on.transposed(grid, order),
     )
 
 
@@ -197,11 +196,13 @@ def flip(q: QuantizedArray, axis: int | Sequence[int] | None = None) -> Quantize
 
 
 def _flipped(parts: Parts, axis: int) -> Parts:
-    backwards = (slice(None),) * axis + (slice(None, None, -1),)
     axes = list(parts.axes)
     axes[axis] = axes[axis].flipped()
     data = picked(parts, axis, range(parts.shape[axis])[::-1])
-    return parts.moved(data, axes, parts.packed, lambda grid: grid[backwards])
+    return parts.moved(
+        data, axes, parts.packed,
+        lambda grid: parts.on.sliced(grid, axis, range(grid.shape[axis])[::-1]),
+    )  # fmt: skip
 
 
 def expand_dims(q: QuantizedArray, axis: int | Sequence[int] = 0) -> QuantizedArray:
@@ -234,11 +235,19 @@ def expand_dims(q: QuantizedArray, axis: int | Sequence[int] = 0) -> QuantizedAr
     # The word of an array without axes holds the one element of its first new axis.
     packed = kept[parts.packed] if parts.packed is not None else ndim - 1
     return parts.moved(
-        np.expand_dims(parts.data, new),
+        with_axes(parts, parts.data, new),
         axes,
         packed if parts.scheme.store.is_packed else None,
-        lambda grid: np.expand_dims(grid, new),
+        lambda grid: with_axes(parts, grid, new),
     ).close()
+
+
+def with_axes(parts: Parts, array: Array, new: Sequence[int]) -> Array:
+    """Return data or a grid with axes of length one, at their places in the result."""
+    lengths = iter(array.shape)
+    ndim = len(array.shape) + len(new)
+    shape = [1 if place in new else next(lengths) for place in range(ndim)]
+    return parts.on.reshaped(array, shape)
 
 
 def squeeze(q: QuantizedArray, axis: int | Sequence[int] | None = None) -> QuantizedArray:
@@ -282,14 +291,18 @@ def _axis_tuple(axis: int | Sequence[int] | None) -> Any:
 def without_axes(parts: Parts, removed: tuple[int, ...]) -> Parts:
     """Return the parts without some axes of length one."""
     kept = [axis for axis in range(len(parts.axes)) if axis not in removed]
+
+    def squeezed(array: Array) -> Array:
+        return parts.on.reshaped(array, [array.shape[axis] for axis in kept])
+
     if parts.packed in removed:
         packed = len(kept) - 1 if kept else None
-        data = words_of(parts, np.squeeze(fields_of(parts), removed), packed)
+        data = words_of(parts, squeezed(fields_of(parts)), packed)
     else:
         packed = None if parts.packed is None else kept.index(parts.packed)
-        data = np.squeeze(parts.data, removed)
+        data = squeezed(parts.data)
     axes = (parts.axes[axis] for axis in kept)
-    return parts.moved(data, axes, packed, lambda grid: np.squeeze(grid, removed))
+    return parts.moved(data, axes, packed, squeezed)
 
 
 def broadcast_to(q: QuantizedArray, shape: int | Sequence[int]) -> QuantizedArray:
@@ -324,27 +337,30 @@ def broadcast_parts(parts: Parts, shape: tuple[int, ...]) -> Parts:
     """Return the parts with axes of length one repeated up to a shape."""
     if shape == parts.shape:
         return parts
-    added = len(shape) - len(parts.axes)
+    on, added = parts.on, len(shape) - len(parts.axes)
     old = (*([AxisBlocks(1, 1 if parts.has_grid else -1)] * added), *parts.axes)
     axes = [blocks.broadcast(length) for blocks, length in zip(old, shape, strict=True)]
     packed = parts.packed
     if not parts.scheme.store.is_packed:
-        data: Array = np.broadcast_to(parts.data, shape)
+        data = on.broadcast(parts.data, shape)
     elif packed is not None and old[packed + added].length == shape[packed + added]:
         packed += added
-        words = parts.data.shape[parts.packed]  # type: ignore[index]
-        data = np.broadcast_to(parts.data, (*shape[:packed], words, *shape[packed + 1 :]))
+        words = parts.data.shape[parts.packed]
+        data = on.broadcast(parts.data, (*shape[:packed], words, *shape[packed + 1 :]))
     else:
         # The one code of each line fills words of its own kind.
         packed = len(shape) - 1 if packed is None else packed + added
-        row = fields_of(parts).reshape((1,) * added + parts.shape)
+        row = on.reshaped(fields_of(parts), (1,) * added + parts.shape)
         line = [*row.shape[:packed], shape[packed], *row.shape[packed + 1 :]]
-        words_of_lines = words_of(parts, np.broadcast_to(row, line), packed)
+        words_of_lines = words_of(parts, on.broadcast(row, line), packed)
         full = (*shape[:packed], words_of_lines.shape[packed], *shape[packed + 1 :])
-        data = np.broadcast_to(words_of_lines, full)
+        data = on.broadcast(words_of_lines, full)
     # A block of several elements keeps its cell; an empty axis has none.
     cells = [slice(min(1, axis.length)) if axis != was else slice(None)
              for axis, was in zip(axes, old, strict=True)]  # fmt: skip
     return replace(parts, axes=old).moved(
-        data, axes, packed, lambda grid: grid.reshape((1,) * added + grid.shape)[tuple(cells)]
+        data,
+        axes,
+        packed,
+        lambda grid: on.indexed(on.reshaped(grid, (1,) * added + tuple(grid.shape)), tuple(cells)),
     )

@@ -1,34 +1,30 @@
 """What goes by value: order, comparison, arithmetic, and quantizing anew.
 
 Codes of different blocks cannot be compared: code 127 of a small block stands for less than code
-90 of a large one. Everything here decodes first and gives plain arrays.
+90 of a large one. Everything here decodes first and gives plain arrays, of the library that the
+codes are of.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from numbers import Number
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from arrayq.moves.parts import Array, parts_of
+from arrayq.moves.operations import Array
+from arrayq.moves.parts import require_quantized
+from arrayq.moves.values import combined, is_operand, values_of
 from arrayq.scheme import QuantScheme
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
 
 __all__ = [
-    "argmax", "argmin", "argsort", "combined", "equal", "max", "min", "not_equal", "requantize",
-    "sort",
+    "argmax", "argmin", "argsort", "cannot_compare", "equal", "max", "min", "not_equal",
+    "requantize", "sort",
 ]  # fmt: skip
-
-
-def _values(q: QuantizedArray, operation: str) -> Array:
-    parts_of(q, operation)
-    return q.dequantize()
 
 
 def argmax(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False) -> Any:
@@ -45,7 +41,7 @@ def argmax(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False
 
     Returns
     -------
-    ndarray of int64
+    array of int64
         The positions, those of ``q.dequantize()``.
 
     Raises
@@ -61,7 +57,7 @@ def argmax(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False
     >>> q.codes().tolist(), int(aq.argmax(q))
     ([127, 63, 127, 89], 2)
     """
-    return np.argmax(_values(q, "argmax"), axis=axis, keepdims=keepdims)
+    return values_of(q, "argmax").reduced("argmax", axis, keepdims=keepdims)
 
 
 def argmin(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False) -> Any:
@@ -74,7 +70,7 @@ def argmin(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False
 
     Returns
     -------
-    ndarray of int64
+    array of int64
         The positions, those of ``q.dequantize()``.
 
     Raises
@@ -82,7 +78,7 @@ def argmin(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False
     ValueError, IndexError
         As `argmax` does.
     """
-    return np.argmin(_values(q, "argmin"), axis=axis, keepdims=keepdims)
+    return values_of(q, "argmin").reduced("argmin", axis, keepdims=keepdims)
 
 
 def max(
@@ -101,7 +97,7 @@ def max(
 
     Returns
     -------
-    ndarray of float32
+    array of float32
         The largest values; NaN where there is one.
 
     Raises
@@ -109,7 +105,7 @@ def max(
     ValueError, IndexError
         There are no elements or the axis does not exist, in NumPy's words.
     """
-    return np.max(_values(q, "max"), axis=axis, keepdims=keepdims)
+    return values_of(q, "max").reduced("max", axis, keepdims=keepdims)
 
 
 def min(
@@ -124,7 +120,7 @@ def min(
 
     Returns
     -------
-    ndarray of float32
+    array of float32
         The smallest values; NaN where there is one.
 
     Raises
@@ -132,12 +128,12 @@ def min(
     ValueError, IndexError
         As `max` does.
     """
-    return np.min(_values(q, "min"), axis=axis, keepdims=keepdims)
+    return values_of(q, "min").reduced("min", axis, keepdims=keepdims)
 
 
 def sort(
     q: QuantizedArray, axis: int = -1, *, descending: bool = False, stable: bool = True
-) -> npt.NDArray[np.float32]:
+) -> Array:
     """Return the values in order.
 
     Parameters
@@ -153,7 +149,7 @@ def sort(
 
     Returns
     -------
-    ndarray of float32
+    array of float32
         The values, sorted; floats, because sorted elements have no blocks.
 
     Raises
@@ -161,13 +157,12 @@ def sort(
     IndexError
         There is no such axis, in NumPy's words.
     """
-    values = _values(q, "sort")
-    return np.take_along_axis(values, _order(values, axis, descending, stable), axis)
+    return values_of(q, "sort").sorted(axis, descending=descending, stable=stable)
 
 
 def argsort(
     q: QuantizedArray, axis: int = -1, *, descending: bool = False, stable: bool = True
-) -> npt.NDArray[np.intp]:
+) -> Array:
     """Return the positions that put the values in order; see `sort`.
 
     Parameters
@@ -177,7 +172,7 @@ def argsort(
 
     Returns
     -------
-    ndarray of int64
+    array of int64
         The positions.
 
     Raises
@@ -185,19 +180,10 @@ def argsort(
     IndexError
         As `sort` does.
     """
-    return _order(_values(q, "argsort"), axis, descending, stable)
+    return values_of(q, "argsort").order(axis, descending=descending, stable=stable)
 
 
-def _order(values: Array, axis: int, descending: bool, stable: bool) -> npt.NDArray[np.intp]:
-    kind: Any = "stable" if stable else None
-    if not descending:
-        return np.argsort(values, axis, kind=kind)
-    # Equal values keep their order when both the input and the result are turned around.
-    turned = np.flip(np.argsort(np.flip(values, axis), axis, kind=kind), axis)
-    return np.asarray(values.shape[axis] - 1 - turned)
-
-
-def equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
+def equal(q: Any, other: Any) -> Array:
     """Return where values are equal; arrays of different codes and scales may be.
 
     Parameters
@@ -207,7 +193,7 @@ def equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
 
     Returns
     -------
-    ndarray of bool
+    array of bool
         Where they are equal.
 
     Raises
@@ -220,7 +206,7 @@ def equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
     return _compared(operator.eq, q, other, "equal")
 
 
-def not_equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
+def not_equal(q: Any, other: Any) -> Array:
     """Return where values differ; see `equal`.
 
     Parameters
@@ -230,7 +216,7 @@ def not_equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
 
     Returns
     -------
-    ndarray of bool
+    array of bool
         Where they differ.
 
     Raises
@@ -241,25 +227,17 @@ def not_equal(q: Any, other: Any) -> npt.NDArray[np.bool_]:
     return _compared(operator.ne, q, other, "not_equal")
 
 
-def _compared(
-    comparison: Callable[..., Any], q: Any, other: Any, operation: str
-) -> npt.NDArray[np.bool_]:
+def _compared(comparison: Callable[..., Any], q: Any, other: Any, operation: str) -> Array:
     """Compare values, after checking that one of the operands is quantized."""
     from arrayq.array import QuantizedArray
 
     if not isinstance(other, QuantizedArray):
-        parts_of(q, operation)
+        require_quantized(q, operation)
     for operand in (q, other):
-        if not is_for_numpy(operand):
+        if not is_operand(operand):
             cannot_compare(operand)
-    return np.asarray(combined(comparison, q, other))
-
-
-def is_for_numpy(operand: object) -> bool:
-    """Whether NumPy knows what an operand means: a number, array, sequence, text or None."""
-    if operand is None or isinstance(operand, Number | Sequence):
-        return True
-    return hasattr(type(operand), "__array__")
+    compared = combined(comparison, q, other)
+    return np.asarray(compared) if isinstance(compared, np.bool_) else compared
 
 
 def cannot_compare(other: object) -> NoReturn:
@@ -268,13 +246,6 @@ def cannot_compare(other: object) -> NoReturn:
         "comparison with a QuantizedArray requires numbers, sequences of them or arrays, got "
         f"{type(other).__name__}"
     )
-
-
-def combined(operation: Callable[..., Any], *operands: Any) -> Any:
-    """Apply a function of NumPy's to values, with NumPy's rules for dtypes and broadcasting."""
-    from arrayq.array import QuantizedArray
-
-    return operation(*(x.dequantize() if isinstance(x, QuantizedArray) else x for x in operands))
 
 
 def requantize(q: QuantizedArray, scheme: QuantScheme | str, **options: Any) -> QuantizedArray:
@@ -311,4 +282,5 @@ def requantize(q: QuantizedArray, scheme: QuantScheme | str, **options: Any) -> 
     """
     from arrayq.pipeline import quantize
 
-    return quantize(_values(q, "requantize"), scheme, **options)
+    require_quantized(q, "requantize")
+    return quantize(q.dequantize(), scheme, **options)

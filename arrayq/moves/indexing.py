@@ -11,14 +11,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from arrayq.moves.blocks import AxisBlocks
-from arrayq.moves.parts import Array, Parts, cannot_move, parts_of, probe
-from arrayq.moves.words import as_slice, fields_of, one_position, picked, words_of
+from arrayq.moves.operations import Host
+from arrayq.moves.parts import Parts, cannot_move, parts_of, probe
+from arrayq.moves.positions import ARRAYS, Unseen, positions_in, seen_or_not
+from arrayq.moves.words import fields_of, one_position, picked, words_of
 from arrayq.scheme import SPAN
 
 if TYPE_CHECKING:
@@ -33,40 +35,22 @@ def getitem(q: QuantizedArray, index: Any) -> QuantizedArray:
     """Return ``q[index]``; `QuantizedArray.__getitem__` documents it."""
     from arrayq.array import QuantizedArray
 
-    parts = parts_of(q, "indexing")
-    if any(isinstance(entry, QuantizedArray) for entry in _listed(index)):
+    listed = index if isinstance(index, tuple) else (index,)
+    if all(type(entry) in _BASIC for entry in listed):
+        return _indexed(parts_of(q, "indexing"), listed, listed).close()
+    if any(isinstance(entry, QuantizedArray) for entry in listed):
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
-    return _indexed(parts, _listed(index)).close()
+    listed = tuple(seen_or_not(entry, "indexing") for entry in listed)
+    return _indexed(_parts_for(q, "indexing", *listed), listed).close()
 
 
-def _listed(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
+_BASIC: Final = frozenset({int, slice, type(None), type(Ellipsis)})
 
 
-def _indexed(parts: Parts, index: tuple[Any, ...]) -> Parts:
-    probe(parts.shape)[index]
-    entries = _entries(tuple(map(_array_or_basic, index)), len(parts.axes))
-    for axis, entry in ((e.axis, e.index) for e in entries if isinstance(e.index, slice)):
-        if entry != _FULL:
-            parts = sliced(parts, axis, range(parts.shape[axis])[entry])
-    if any(isinstance(entry.index, np.ndarray) for entry in entries):
-        return _gathered(parts, entries)
-    return _reduced(parts, entries)
-
-
-def _array_or_basic(entry: Any) -> Any:
-    """An entry of an index, with whatever NumPy reads as an array made one."""
-    if entry is None or entry is Ellipsis or isinstance(entry, slice):
-        return entry
-    if isinstance(entry, bool | np.bool_):
-        return np.asarray(entry)
-    try:
-        return operator.index(entry)
-    except TypeError:
-        array = np.asarray(entry)
-    if not array.size and not isinstance(entry, np.ndarray):
-        return array.astype(np.intp)  # an empty list has no type of its own
-    return array
+def _parts_for(q: QuantizedArray, operation: str, *positions: Any) -> Parts:
+    """The parts of an array that some positions pick from: beside those that are unseen."""
+    unseen = any(isinstance(one, Unseen) for one in positions)
+    return parts_of(q, operation, in_library=unseen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +65,49 @@ class _Entry:
         """How many axes it applies to."""
         if self.index is None or self.index is Ellipsis:
             return 0
-        is_mask = isinstance(self.index, np.ndarray) and self.index.dtype == np.bool_
-        return self.index.ndim if is_mask else 1
+        return self.index.ndim if _is_mask(self.index) else 1
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an index array."""
+        return isinstance(self.index, ARRAYS)
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, np.ndarray) and index.dtype == np.bool_
+
+
+def _indexed(parts: Parts, index: tuple[Any, ...], basic: tuple[Any, ...] | None = None) -> Parts:
+    """Apply an index in which arrays of other libraries are seen, or unseen.
+
+    `basic` is the same index where it holds no arrays.
+    """
+    if basic is None:
+        basic = tuple(one.probe if isinstance(one, Unseen) else one for one in index)
+        index = tuple(map(_array_or_basic, index))
+    probe(parts.shape)[basic]
+    entries = _entries(index, len(parts.axes))
+    for axis, entry in ((e.axis, e.index) for e in entries if isinstance(e.index, slice)):
+        if entry != _FULL:
+            parts = sliced(parts, axis, range(parts.shape[axis])[entry])
+    if any(entry.is_array for entry in entries):
+        return _gathered(parts, entries)
+    return _reduced(parts, entries)
+
+
+def _array_or_basic(entry: Any) -> Any:
+    """An entry of an index, with whatever NumPy reads as an array made one."""
+    if entry is None or entry is Ellipsis or isinstance(entry, slice | Unseen):
+        return entry
+    if isinstance(entry, bool | np.bool_):
+        return np.asarray(entry)
+    try:
+        return operator.index(entry)
+    except TypeError:
+        array = np.asarray(entry)
+    if not array.size and not isinstance(entry, np.ndarray):
+        return array.astype(np.intp)  # an empty list has no type of its own
+    return array
 
 
 def _entries(index: tuple[Any, ...], ndim: int) -> list[_Entry]:
@@ -121,12 +146,16 @@ def sliced(parts: Parts, axis: int, picks: range, operation: str = "indexing") -
         )
     blocks, cells = kept
     axes = (*parts.axes[:axis], blocks, *parts.axes[axis + 1 :])
-    to = (_FULL,) * axis + (as_slice(cells),)
-    return parts.moved(picked(parts, axis, picks), axes, parts.packed, lambda grid: grid[to])
+    return parts.moved(
+        picked(parts, axis, picks), axes, parts.packed,
+        lambda grid: parts.on.sliced(grid, axis, cells),
+    )  # fmt: skip
 
 
 def _reduced(parts: Parts, entries: list[_Entry]) -> Parts:
     """Apply integers and None; slices have been applied."""
+    if all(entry.index is Ellipsis or isinstance(entry.index, slice) for entry in entries):
+        return parts
     new_axis = AxisBlocks(1, 1 if parts.has_grid else SPAN)
     to_data: list[Any] = []
     to_grid: list[Any] = []
@@ -155,26 +184,27 @@ def _reduced(parts: Parts, entries: list[_Entry]) -> Parts:
             data, unpacked = one_position(parts, entry.axis, position), True
         else:
             to_data.append(position)
-    data = data[(*to_data, ...)]
+    data = parts.on.indexed(data, (*to_data, ...))
     if parts.scheme.store.is_packed and packed is None and axes:
         # The packed axis is gone, or there was none: the innermost one takes its place.
         packed = len(axes) - 1
     if unpacked:
         data = words_of(parts, data, packed)
-    return parts.moved(data, axes, packed, lambda grid: grid[(*to_grid, ...)])
+    return parts.moved(data, axes, packed, lambda grid: parts.on.indexed(grid, (*to_grid, ...)))
 
 
 def _gathered(parts: Parts, entries: list[_Entry]) -> Parts:
     """Apply integer arrays and masks, with integers and None; slices have been applied."""
+    on = parts.on
     indexed = [
         (axis, array)
         for entry in entries
-        if isinstance(entry.index, np.ndarray)
+        if entry.is_array
         for axis, array in enumerate(_integer_arrays(entry.index), entry.axis)
     ]
-    for axis, _ in indexed:
+    for axis, array in indexed:
         blocks = parts.axes[axis]
-        if not blocks.is_one_block and blocks.extent != 1:
+        if _is_by_element(blocks) and blocks.extent != 1 and not _is_number(array):
             cannot_move(
                 f"indexing axis {axis} with an array",
                 "blocks of extent 1 or a single block along it",
@@ -183,29 +213,31 @@ def _gathered(parts: Parts, entries: list[_Entry]) -> Parts:
     shape = np.broadcast_shapes(*(array.shape for _, array in indexed), *_flag_shapes(entries))
     axes, packed = _gathered_axes(parts, entries, indexed, shape)
     key = tuple(_FULL if isinstance(e.index, slice) else e.index for e in entries)
-    if parts.packed is None or _is_kept(parts.packed, entries):
-        data = parts.data[key] if parts.axes else words_of(parts, fields_of(parts)[key], packed)
+    if parts.axes and (parts.packed is None or _is_kept(parts.packed, entries)):
+        data = on.gathered(parts.data, key)
     else:
-        data = words_of(parts, fields_of(parts)[key], packed)
+        data = words_of(parts, on.gathered(fields_of(parts), key), packed)
+    if not parts.has_grid:
+        return parts.moved(data, axes, packed, lambda grid: grid)
     to_grid = _grid_key(parts, entries, shape)
-    return parts.moved(data, axes, packed, lambda grid: grid[to_grid])
+    return parts.moved(data, axes, packed, lambda grid: on.gathered(grid, to_grid))
 
 
-def _integer_arrays(index: Array) -> tuple[Array, ...]:
+def _is_number(array: Host | Unseen) -> bool:
+    """Whether an unseen array is a single position, which removes its axis as an integer does."""
+    return isinstance(array, Unseen) and not array.ndim
+
+
+def _integer_arrays(index: Host | Unseen) -> tuple[Host | Unseen, ...]:
     """The arrays of integers, one for each axis, that an index array stands for."""
-    if index.dtype != np.bool_:
+    if isinstance(index, Unseen) or index.dtype != np.bool_:
         return (index,)
     return index.nonzero() if index.ndim else ()
 
 
 def _flag_shapes(entries: list[_Entry]) -> list[tuple[int]]:
     """What masks without axes add to the shape of the gathered axes: one of length 0 or 1."""
-    return [
-        (int(entry.index),)
-        for entry in entries
-        if isinstance(entry.index, np.ndarray) and entry.index.dtype == np.bool_
-        and not entry.index.ndim
-    ]  # fmt: skip
+    return [(int(e.index),) for e in entries if _is_mask(e.index) and not e.index.ndim]
 
 
 def _is_kept(axis: int, entries: list[_Entry]) -> bool:
@@ -215,7 +247,7 @@ def _is_kept(axis: int, entries: list[_Entry]) -> bool:
 def _gathered_axes(
     parts: Parts,
     entries: list[_Entry],
-    indexed: list[tuple[int, Array]],
+    indexed: list[tuple[int, Host | Unseen]],
     shape: tuple[int, ...],
 ) -> tuple[list[AxisBlocks], int | None]:
     """Blocks and packed axis of the result of index arrays that broadcast to `shape`."""
@@ -231,7 +263,7 @@ def _gathered_axes(
         ]
     advanced = [
         place for place, entry in enumerate(entries)
-        if isinstance(entry.index, np.ndarray | int)
+        if entry.is_array or isinstance(entry.index, int)
     ]  # fmt: skip
     # NumPy's rule: neighbouring arrays are replaced where they stand, others come first.
     together = advanced[-1] - advanced[0] == len(advanced) - 1
@@ -274,8 +306,11 @@ def _grid_key(parts: Parts, entries: list[_Entry], shape: tuple[int, ...]) -> tu
         elif not entry.axes:
             key.append(entry.index)
         else:
-            arrays = enumerate(_integer_arrays(entry.index), entry.axis)
-            key += [array if _is_by_element(parts.axes[axis]) else one for axis, array in arrays]
+            for axis, array in enumerate(_integer_arrays(entry.index), entry.axis):
+                blocks = parts.axes[axis]
+                if _is_number(array):
+                    array = parts.on.cell_of(array, blocks)  # type: ignore[arg-type]
+                key.append(array if _is_by_element(blocks) else one)
     return tuple(key)
 
 
@@ -306,17 +341,18 @@ def take(q: QuantizedArray, indices: Any, axis: int | None = None) -> QuantizedA
     IndexError
         A position or an axis does not exist, in NumPy's words.
     """
-    parts = parts_of(q, "take")
     if axis is None:
         from arrayq.moves.reshaping import reshape
 
         return take(reshape(q, (-1,)), indices, 0)
-    place = normalize_axis_index(axis, q.ndim)
-    positions = np.asarray(indices)
-    if not positions.size and not isinstance(indices, np.ndarray):
-        positions = positions.astype(np.intp)
-    np.take(probe(q.shape), positions, axis=place)
-    entry = positions if positions.ndim else int(positions)
+    positions = positions_in(indices, "take")
+    parts = _parts_for(q, "take", positions)
+    place = normalize_axis_index(axis, len(parts.axes))
+    if isinstance(positions, Unseen):
+        entry: Any = positions
+    else:
+        np.take(probe(parts.shape), positions, axis=place)
+        entry = positions if positions.ndim else int(positions)
     return _indexed(parts, (_FULL,) * place + (entry,)).close()
 
 
@@ -349,33 +385,36 @@ def take_along_axis(q: QuantizedArray, indices: Any, axis: int = -1) -> Quantize
     """
     from arrayq.moves.axes import broadcast_parts
 
-    parts = parts_of(q, "take_along_axis")
-    place = normalize_axis_index(axis, q.ndim)
-    positions = np.asarray(indices)
-    shape = np.take_along_axis(probe(q.shape), positions, place).shape
+    positions = positions_in(indices, "take_along_axis")
+    parts = _parts_for(q, "take_along_axis", positions)
+    on, place = parts.on, normalize_axis_index(axis, len(parts.axes))
+    on.require("take_along_axis", "take_along_axis")
+    probed = positions.probe if isinstance(positions, Unseen) else positions
+    shape = np.take_along_axis(probe(parts.shape), probed, place).shape
     along = parts.axes[place]
     others = (*shape[:place], along.length, *shape[place + 1 :])
     if along.is_one_block:
         parts = broadcast_parts(parts, others)
-        fields = np.take_along_axis(fields_of(parts), positions, place)
+        fields = on.taken_along(fields_of(parts), positions, place)
         axes = list(parts.axes)
         axes[place] = along.gathered(shape[place])
-        to = (_FULL,) * place + (slice(min(1, shape[place])),)
+        cells = range(min(1, shape[place]))
         return parts.moved(
-            words_of(parts, fields, parts.packed), axes, parts.packed, lambda grid: grid[to]
-        ).close()
+            words_of(parts, fields, parts.packed), axes, parts.packed,
+            lambda grid: on.sliced(grid, place, cells),
+        ).close()  # fmt: skip
     if not all(blocks.extent == 1 or blocks.length == 1 for blocks in parts.axes):
         cannot_move(
             f"take_along_axis along axis {place}",
             "a single block along it, or blocks of extent 1 along every axis",
             f"blocks of {tuple(blocks.extent for blocks in parts.axes)}",
         )
-    fields = np.take_along_axis(fields_of(parts), positions, place)
+    fields = on.taken_along(fields_of(parts), positions, place)
     return parts.moved(
         words_of(parts, fields, parts.packed),
         (AxisBlocks(length, 1) for length in shape),
         parts.packed,
-        lambda grid: np.take_along_axis(grid, positions, place),
+        lambda grid: on.taken_along(grid, positions, place),
     ).close()
 
 

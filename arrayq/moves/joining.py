@@ -16,13 +16,16 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from arrayq.errors import LayoutError
-from arrayq.moves.blocks import AxisBlocks, joined
+from arrayq.moves.axes import expand_dims, with_axes
+from arrayq.moves.blocks import AxisBlocks
 from arrayq.moves.indexing import positions_of, sliced
-from arrayq.moves.parts import Array, Parts, cannot_move, parts_of, probe
+from arrayq.moves.parts import Parts, parts_of, parts_of_all, probe
+from arrayq.moves.positions import seen_numbers
 from arrayq.moves.reshaping import reshape
+from arrayq.moves.seams import join, with_blocks
 from arrayq.moves.tensor_scales import Rescaled, with_one_tensor_scale
 from arrayq.moves.words import fields_of, words_of
-from arrayq.scheme import SPAN, QuantScheme
+from arrayq.scheme import QuantScheme
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
@@ -79,9 +82,9 @@ def concat(
     (2, 4)
     """
     listed = list(arrays)
-    opened = [parts_of(q, "concat") for q in listed]
+    opened = parts_of_all(listed, "concat")
     if axis is None:
-        opened = [parts_of(reshape(q, (-1,)), "concat") for q in listed]
+        opened = parts_of_all([reshape(q, (-1,)) for q in listed], "concat")
         axis = 0
     place = axis + len(opened[0].axes) if opened and axis < 0 else axis
     # NumPy's checks, on arrays whose joined length is 0 so that they cost no memory.
@@ -128,7 +131,7 @@ def stack(
     ValueError, IndexError
         The shapes differ or the axis does not exist, in NumPy's words.
     """
-    opened = [parts_of(q, "stack") for q in arrays]
+    opened = parts_of_all(list(arrays), "stack")
     if not opened:
         raise ValueError("need at least one array to stack")
     if len({parts.shape for parts in opened}) > 1:
@@ -147,19 +150,19 @@ def _with_new_axis(parts: Parts, place: int) -> Parts:
         packed = 0
     else:
         packed = parts.packed + (parts.packed >= place)
-    data = np.expand_dims(parts.data, place)
-    grids = {name: np.expand_dims(grid, place) for name, grid in parts.grids.items()}
+    data = with_axes(parts, parts.data, (place,))
+    grids = {name: with_axes(parts, grid, (place,)) for name, grid in parts.grids.items()}
     return replace(parts, data=data, axes=axes, packed=packed, grids=grids)
 
 
 def _together(opened: list[Parts], operation: str, rescale: bool) -> tuple[list[Parts], Any]:
     """Parts of one format and one tensor scale, and the report of what that took."""
-    formats = [_format(parts.scheme) for parts in opened]
-    for i, one in enumerate(formats):
-        if one != formats[0]:
+    scheme = opened[0].scheme
+    for i, one in enumerate(opened):
+        if one.scheme is not scheme and _format(one.scheme) != _format(scheme):
             raise LayoutError(
                 f"{operation} requires arrays of one element format, scale dtype and number of "
-                f"levels, got {opened[0].scheme} at 0 and {opened[i].scheme} at {i}; use "
+                f"levels, got {scheme} at 0 and {one.scheme} at {i}; use "
                 "requantize(scheme) on one of them"
             )
     return with_one_tensor_scale(opened, operation, rescale=rescale)
@@ -180,114 +183,6 @@ def _finished(
 ) -> QuantizedArray | Rescaled:
     array = join(parts, axis, operation, forced).close()
     return array if report is None else Rescaled(array, report)
-
-
-def join(
-    parts: Sequence[Parts], axis: int, operation: str, forced: AxisBlocks | None = None
-) -> Parts:
-    """Lay parts end to end along an axis.
-
-    Raises
-    ------
-    LayoutError
-        Blocks do not allow it.
-    """
-    first = parts[0]
-    for other in parts[1:]:
-        for place, (blocks, expected) in enumerate(zip(other.axes, first.axes, strict=True)):
-            if place != axis and blocks.partition != expected.partition:
-                cannot_move(
-                    operation,
-                    f"the same blocks in every part along axis {place}",
-                    f"extents {expected.extent} and {blocks.extent} at offsets "
-                    f"{expected.offset} and {blocks.offset}",
-                )
-    filled = [one for one in parts if one.axes[axis].length] or [first]
-    first = filled[0]
-    if len(filled) == 1:
-        return replace(first, axes=_replaced(first, axis, forced)) if forced else first
-    lines = [one.axes[axis] for one in filled]
-
-    def shares(i: int) -> bool:
-        return _same_slab(filled[i - 1], -1, filled[i], 0, axis)
-
-    whole = forced or joined(lines, shares)
-    if whole is None and _is_uniform(filled, axis):
-        whole = AxisBlocks(sum(line.length for line in lines), SPAN)
-    if whole is None:
-        cannot_move(
-            f"{operation} along axis {axis}",
-            "seams on block boundaries, or the same scales on both sides",
-            "parts of blocks "
-            + ", ".join(f"[{b.extent}] at {b.offset} of length {b.length}" for b in lines[:4])
-            + (" ..." if len(lines) > 4 else ""),
-        )
-    data = _joined_data(filled, axis)
-    grids = {
-        name: np.concatenate(_new_cells(filled, name, axis, whole), axis) for name in first.grids
-    }
-    return replace(first, data=data, axes=_replaced(first, axis, whole), grids=grids)
-
-
-def _replaced(parts: Parts, axis: int, blocks: AxisBlocks) -> tuple[AxisBlocks, ...]:
-    return (*parts.axes[:axis], blocks, *parts.axes[axis + 1 :])
-
-
-def _new_cells(filled: list[Parts], name: str, axis: int, whole: AxisBlocks) -> list[Array]:
-    """For each part, the cells that do not go on from the part before it."""
-    if whole.extent == SPAN:
-        return [filled[0].grids[name][(slice(None),) * axis + (slice(1),)]]
-    cells = []
-    start, last = 0, -1
-    for one in filled:
-        length = one.axes[axis].length
-        goes_on = whole.cell(start) == last
-        grid = one.grids[name]
-        cells.append(grid[(slice(None),) * axis + (slice(1, None) if goes_on else slice(None),)])
-        start += length
-        last = whole.cell(start - 1)
-    return cells
-
-
-def _slab(grid: Array, cell: int, axis: int) -> Array:
-    """Scales of one cell along an axis, as integers, so that NaN equals itself."""
-    slab = np.ascontiguousarray(grid.take([cell], axis))
-    return slab.view(f"u{slab.itemsize}")
-
-
-def _same_slab(left: Parts, left_cell: int, right: Parts, right_cell: int, axis: int) -> bool:
-    return all(
-        np.array_equal(_slab(left.grids[name], left_cell, axis),
-                       _slab(right.grids[name], right_cell, axis))
-        for name in left.grids
-    )  # fmt: skip
-
-
-def _is_uniform(filled: list[Parts], axis: int) -> bool:
-    """Whether all cells of all parts along an axis have the same scales."""
-    for name, grid in filled[0].grids.items():
-        expected = _slab(grid, 0, axis)
-        for one in filled:
-            bits = np.ascontiguousarray(one.grids[name])
-            if not (bits.view(f"u{bits.itemsize}") == expected).all():
-                return False
-    return True
-
-
-def _joined_data(filled: list[Parts], axis: int) -> Array:
-    first = filled[0]
-    packed = first.packed
-    alike = [one if one.packed == packed else _repacked(one, packed) for one in filled]
-    per_word = first.codes_per_word
-    whole_words = all(one.axes[axis].length % per_word == 0 for one in alike[:-1])
-    if axis != packed or whole_words:
-        return np.concatenate([one.data for one in alike], axis)
-    fields = np.concatenate([fields_of(one) for one in alike], axis)
-    return words_of(first, fields, packed)
-
-
-def _repacked(parts: Parts, packed: int | None) -> Parts:
-    return replace(parts, data=words_of(parts, fields_of(parts), packed), packed=packed)
 
 
 def roll(
@@ -321,6 +216,7 @@ def roll(
     ValueError, IndexError
         `shift` and `axis` do not match or an axis does not exist, in NumPy's words.
     """
+    shift = seen_numbers(shift, "roll", "a shift")
     parts = parts_of(q, "roll")
     if axis is None:
         return _rolled_flat(q, parts, shift)
@@ -376,6 +272,7 @@ def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
     ValueError, TypeError
         A number of copies is negative, or no integer.
     """
+    repetitions = seen_numbers(repetitions, "tile", "numbers of copies")
     parts = parts_of(q, "tile")
     # NumPy's check, on an array without elements: counts are integers.
     np.tile(np.empty((0,) * max(1, q.ndim), np.bool_), repetitions)
@@ -384,8 +281,6 @@ def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
         raise ValueError("negative dimensions are not allowed")
     added = max(0, len(counts) - q.ndim)
     if added:
-        from arrayq.moves.axes import expand_dims
-
         parts = parts_of(expand_dims(q, tuple(range(added))), "tile")
     for axis, count in enumerate(counts, len(parts.axes) - len(counts)):
         if count == 0:
@@ -395,9 +290,7 @@ def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
     return parts.close()
 
 
-def repeat(
-    q: QuantizedArray, repeats: int | Sequence[int] | Array, axis: int | None = None
-) -> QuantizedArray:
+def repeat(q: QuantizedArray, repeats: Any, axis: int | None = None) -> QuantizedArray:
     """Repeat elements along an axis.
 
     One count for all multiplies the block extent and always stays quantized. Counts of their own
@@ -425,6 +318,7 @@ def repeat(
         A count is negative, their number is not that of the positions, or the axis does not
         exist, in NumPy's words.
     """
+    repeats = seen_numbers(repeats, "repeat", "counts")
     parts = parts_of(q, "repeat")
     if axis is None:
         return repeat(reshape(q, (-1,)), repeats, 0)
@@ -436,13 +330,13 @@ def repeat(
         count = int(counts.reshape(()))
         if not count:
             return sliced(parts, place, range(0), "repeat").close()
-        axes = _replaced(parts, place, parts.axes[place].repeated(count))
         if place == parts.packed:
-            fields = np.repeat(fields_of(parts), count, place)
+            fields = parts.on.repeated(fields_of(parts), count, place)
             data = words_of(parts, fields, place)
         else:
-            data = np.repeat(parts.data, count, place)
-        return parts.moved(data, axes, parts.packed, lambda grid: grid).close()
+            data = parts.on.repeated(parts.data, count, place)
+        axes = with_blocks(parts, place, parts.axes[place].repeated(count))
+        return replace(parts, axes=axes, data=data).close()
     return positions_of(parts, place, np.repeat(line, counts)).close()
 
 
@@ -474,7 +368,7 @@ def split(
     parts = parts_of(q, "split")
     place = normalize_axis_index(axis, q.ndim)
     line = range(q.shape[place])
-    given: Any = indices_or_sections
+    given: Any = seen_numbers(indices_or_sections, "split", "positions")
     if np.ndim(given):
         # The slices of a range take what those of an array take, in the same words.
         picks = [line[start:stop] for start, stop in pairwise([0, *given, len(line)])]

@@ -6,9 +6,6 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from arrayq.scheme import QuantScheme
 
 if TYPE_CHECKING:
@@ -34,9 +31,10 @@ def _reflected(function: Callable[..., Any], symbol: str) -> Callable[[Any, obje
 
 
 def _by_value(function: Callable[..., Any], left: object, right: object, other: object) -> Any:
-    from arrayq.moves.by_value import cannot_compare, combined, is_for_numpy
+    from arrayq.moves.by_value import cannot_compare
+    from arrayq.moves.values import combined, is_operand
 
-    if is_for_numpy(other):
+    if is_operand(other):
         return combined(function, left, right)
     if function not in (operator.eq, operator.ne):
         return NotImplemented
@@ -198,17 +196,13 @@ class MoveMethods:
 
         return min(self._array, axis, keepdims=keepdims)
 
-    def sort(
-        self, axis: int = -1, *, descending: bool = False, stable: bool = True
-    ) -> npt.NDArray[np.float32]:
+    def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
         """Return the values in order, and leave the array as it is; see :func:`arrayq.sort`."""
         from arrayq.moves.by_value import sort
 
         return sort(self._array, axis, descending=descending, stable=stable)
 
-    def argsort(
-        self, axis: int = -1, *, descending: bool = False, stable: bool = True
-    ) -> npt.NDArray[np.intp]:
+    def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Any:
         """Return the positions that put the values in order; see :func:`arrayq.argsort`."""
         from arrayq.moves.by_value import argsort
 
@@ -216,15 +210,15 @@ class MoveMethods:
 
     def __neg__(self) -> Any:
         """Return the values with their signs changed."""
-        return np.negative(self._array.dequantize())
+        return -self._array.dequantize()
 
-    def __pos__(self) -> npt.NDArray[np.float32]:
+    def __pos__(self) -> Any:
         """Return the values."""
         return self._array.dequantize()
 
     def __abs__(self) -> Any:
         """Return the magnitudes of the values."""
-        return np.abs(self._array.dequantize())
+        return abs(self._array.dequantize())
 
     __add__ = _binary(operator.add, "+")
     __sub__ = _binary(operator.sub, "-")

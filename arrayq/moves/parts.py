@@ -7,26 +7,30 @@ the array. Everything that has the shape of the scale grid moves in one place, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from arrayq.errors import ArrayTypeError, LayoutError
+from arrayq.hosting import access_of, on_host
 from arrayq.layout import Plan, plan
 from arrayq.moves.blocks import AxisBlocks
+from arrayq.moves.host import HOST, HostOperations
+from arrayq.moves.operations import Array, Operations
 from arrayq.numerics import TensorFrom
 from arrayq.scheme import SPAN, BlockScale, QuantScheme, QuantStore, ScaleDtype
-from arrayq.stored_numbers import bits_to_scale
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
 
-__all__ = ["Array", "GridMove", "Parts", "axes_of", "cannot_move", "parts_of", "probe"]
+__all__ = [
+    "Array", "GridMove", "Parts", "axes_of", "cannot_move", "parts_of", "parts_of_all", "probe",
+    "require_quantized",
+]  # fmt: skip
 
-Array = npt.NDArray[Any]
 GridMove = Callable[[Array], Array]
 
 
@@ -36,21 +40,24 @@ class Parts:
 
     Parameters
     ----------
+    on : Operations
+        What can be done to the arrays, according to where they are.
     scheme : QuantScheme
         How the parts are to be read; its block and its packed axis may lag behind `axes` and
         `packed` until the parts are put together.
-    data : ndarray
+    data : array
         Codes or words.
     axes : tuple of AxisBlocks
         The blocks of each axis; the lengths are the shape.
     packed : int or None
         Axis whose codes share words; None for the native store and for arrays without axes.
-    grids : mapping of str to ndarray
+    grids : mapping of str to array
         Whatever has one entry per block, by its name in the array.
-    tensor_scale : ndarray or None
+    tensor_scale : array or None
         The scale that block scales are relative to.
     """
 
+    on: Operations
     scheme: QuantScheme
     data: Array
     axes: tuple[AxisBlocks, ...]
@@ -85,31 +92,34 @@ class Parts:
         One scale for the whole array has no place, and is not moved.
         """
         axes = tuple(axes)
-        move = grid if self.has_grid else lambda one: one.reshape((1,) * len(axes))
+        ones = (1,) * len(axes)
+        move = grid if self.has_grid else lambda one: self.on.reshaped(one, ones)
         grids = {name: move(given) for name, given in self.grids.items()}
         return replace(self, data=data, axes=axes, packed=packed, grids=grids)
 
     def close(self) -> QuantizedArray:
         """Return the array that these parts are."""
+        return self.on.returned(self._put_together())
+
+    def fetched(self) -> QuantizedArray:
+        """Return the array that these parts are as one of NumPy's; its values can be seen."""
+        q, fetched = self._put_together(), self.on.fetched
+        return q._with_parts(*(None if part is None else fetched(part) for part in q._parts()))
+
+    def _put_together(self) -> QuantizedArray:
         from arrayq.array import QuantizedArray
 
         settled = self if self.axes else _without_axes(self)
         scheme = _scheme_of(settled)
         offset = tuple(axis.offset for axis in settled.axes)
         layout = plan(scheme, settled.shape, offset)
-        grids = {name: _of_grid(grid, layout) for name, grid in settled.grids.items()}
-        data = np.ascontiguousarray(settled.data).reshape(layout.data_shape)
+        grids = {name: _of_grid(self.on, grid, layout) for name, grid in settled.grids.items()}
+        data = self.on.settled(settled.data, layout.data_shape)
         return QuantizedArray._from_parts(data, grids, settled.tensor_scale, layout)
 
 
-def parts_of(q: QuantizedArray, operation: str) -> Parts:
-    """Take an array apart.
-
-    Raises
-    ------
-    ArrayTypeError
-        `q` is not a QuantizedArray.
-    """
+def require_quantized(q: object, operation: str) -> None:
+    """Raise ArrayTypeError for what is not a QuantizedArray."""
     from arrayq.array import QuantizedArray
 
     if not isinstance(q, QuantizedArray):
@@ -117,9 +127,67 @@ def parts_of(q: QuantizedArray, operation: str) -> Parts:
             f"{operation} requires a QuantizedArray, got {type(q).__name__}; quantize it first, or "
             "use the function of its own library"
         )
-    layout = q.plan
+
+
+def parts_of(q: QuantizedArray, operation: str, *, in_library: bool = False) -> Parts:
+    """Take an array apart: as NumPy's views where its parts lie in CPU memory.
+
+    Parameters
+    ----------
+    q : QuantizedArray
+        The array.
+    operation : str
+        What for, for messages.
+    in_library : bool
+        Whether its parts stay arrays of its library even so.
+
+    Raises
+    ------
+    ArrayTypeError
+        `q` is not a QuantizedArray.
+    UnsupportedSchemeError
+        A length is not known.
+    """
+    require_quantized(q, operation)
+    seen = None if in_library else on_host(q)
+    on: Operations
+    if seen is not None:
+        on = HOST if seen is q else HostOperations(q.data)
+        layout, q = q.plan, seen
+    else:
+        from arrayq.moves.generic import generic_operations_of
+
+        access_of(q).shape(q.data)
+        on, layout = generic_operations_of(q), q.plan
     grids = {name: grid for name in _GRIDS if (grid := getattr(q, name)) is not None}
-    return Parts(q.scheme, q.data, axes_of(layout), layout.packed_axis, grids, q.tensor_scale)
+    return Parts(on, q.scheme, q.data, axes_of(layout), layout.packed_axis, grids, q.tensor_scale)
+
+
+def parts_of_all(arrays: Sequence[QuantizedArray], operation: str) -> list[Parts]:
+    """Take arrays of one library apart, all in the same way.
+
+    Raises
+    ------
+    ArrayTypeError
+        One of them is not a QuantizedArray, or they are of different libraries.
+    """
+    opened = [parts_of(q, operation) for q in arrays]
+    if all(parts.on is HOST for parts in opened):
+        return opened
+    libraries = [parts.on.library for parts in opened]
+    for place, library in enumerate(libraries):
+        if library != libraries[0]:
+            raise ArrayTypeError(
+                f"{operation} requires arrays of one library, got one of {libraries[0]} at 0 and "
+                f"one of {library} at {place}; convert one of them"
+            )
+    if all(isinstance(parts.on, HostOperations) for parts in opened):
+        return opened
+    # A constant beside traced arrays joins them where they are.
+    return [
+        parts_of(q, operation, in_library=True) if isinstance(parts.on, HostOperations) else parts
+        for q, parts in zip(arrays, opened, strict=True)
+    ]
 
 
 # The parts that have one entry per block.
@@ -179,8 +247,7 @@ def _without_axes(parts: Parts) -> Parts:
         return replace(parts, scheme=scheme._with(block=None, tensor=scheme.scale_dtype))
     numerics = replace(scheme.numerics, tensor_from=TensorFrom.BLOCK_SCALES)
     one_level = scheme._with(block=None, tensor=ScaleDtype.F32, numerics=numerics)
-    scale = bits_to_scale(parts.grids["scale_data"], scheme.scale_dtype)
-    product = np.asarray(scale * parts.tensor_scale, np.float32)
+    product = parts.on.product(parts.grids["scale_data"], scheme.scale_dtype, parts.tensor_scale)
     return replace(
         parts,
         scheme=one_level,
@@ -189,10 +256,10 @@ def _without_axes(parts: Parts) -> Parts:
     )
 
 
-def _of_grid(grid: Array, layout: Plan) -> Array:
+def _of_grid(on: Operations, grid: Array, layout: Plan) -> Array:
     """A grid as the array keeps it; without elements there are no blocks."""
-    if grid.shape != layout.grid and 0 in layout.shape:
-        grid = grid[tuple(slice(cells) for cells in layout.grid)]
-    if grid.shape != layout.grid:
+    if tuple(grid.shape) != layout.grid and 0 in layout.shape:
+        grid = on.indexed(grid, tuple(slice(cells) for cells in layout.grid))
+    if tuple(grid.shape) != layout.grid:
         raise AssertionError(f"a move made a grid of {grid.shape} for one of {layout.grid}")
-    return np.ascontiguousarray(grid).reshape(layout.grid)
+    return on.settled(grid, layout.grid)

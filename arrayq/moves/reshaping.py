@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from arrayq.moves.blocks import AxisBlocks, reshaped
 from arrayq.moves.parts import Array, Parts, cannot_move, parts_of, probe
 from arrayq.moves.words import fields_of, words_of
@@ -74,7 +72,9 @@ def _reshaped(parts: Parts, shape: tuple[int, ...]) -> Parts:
             )
     packed = _packed_axis(parts, shape)
     cells = tuple(axis.cells for axis in axes)
-    return parts.moved(_data(parts, shape, packed), axes, packed, lambda grid: grid.reshape(cells))
+    return parts.moved(
+        _data(parts, shape, packed), axes, packed, lambda grid: parts.on.reshaped(grid, cells)
+    )
 
 
 def _packed_axis(parts: Parts, shape: tuple[int, ...]) -> int | None:
@@ -96,7 +96,7 @@ def _packed_axis(parts: Parts, shape: tuple[int, ...]) -> int | None:
 def _data(parts: Parts, shape: tuple[int, ...], packed: int | None) -> Array:
     """Data under another shape: the same words where every line is still whole words."""
     if not parts.scheme.store.is_packed:
-        return parts.data.reshape(shape)
+        return parts.on.reshaped(parts.data, shape)
     old, per_word = parts.packed, parts.codes_per_word
     if old is not None and packed is not None and 0 not in shape:
         below = prod(parts.shape[old + 1 :])
@@ -105,6 +105,5 @@ def _data(parts: Parts, shape: tuple[int, ...], packed: int | None) -> Array:
         same_line = parts.shape[old] == shape[packed]
         whole = parts.shape[old] % per_word == 0 and shape[packed] % per_word == 0
         if same_below and (same_line or whole):
-            return parts.data.reshape((*shape[:packed], words, *shape[packed + 1 :]))
-    fields = np.ascontiguousarray(fields_of(parts)).reshape(shape)
-    return words_of(parts, fields, packed)
+            return parts.on.reshaped(parts.data, (*shape[:packed], words, *shape[packed + 1 :]))
+    return words_of(parts, parts.on.reshaped(fields_of(parts), shape), packed)

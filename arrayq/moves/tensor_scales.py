@@ -6,6 +6,9 @@ take another one, G, exactly where every block scale s has a partner S in the bl
 only and comes with a report of the error. Parts whose elements are all zero, or that have none,
 can take any tensor scale, and have no say in which one it is. G need not be one of the given
 tensor scales.
+
+All of this depends on values. Where they cannot be seen, in traced and lazy arrays, only arrays
+that share one tensor scale join.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from arrayq.moves.parts import Array, Parts, cannot_move
+from arrayq.errors import LayoutError
+from arrayq.moves.operations import Array, Host
+from arrayq.moves.parts import Parts, cannot_move, parts_of
 from arrayq.scheme import ScaleDtype
 from arrayq.stored_numbers import bits_to_scale, scale_to_bits
 
@@ -95,44 +101,117 @@ def with_one_tensor_scale(
         Block scales would have to be rounded and `rescale` does not allow it.
     """
     given = [one.tensor_scale for one in parts if one.tensor_scale is not None]
+    _check_seen(parts, given, operation, rescale=rescale)
     if not given:
-        return parts, _report(parts, parts) if rescale else None
-    if len({scale.tobytes() for scale in given}) == 1:
-        return parts, _report(parts, parts) if rescale else None
-    heard = [_has_a_say(one) for one in parts]
-    asked = [one.tensor_scale for one, has_say in zip(parts, heard, strict=True) if has_say]
-    scales = [scale for scale in asked if scale is not None] or given
-    candidates = sorted({float(scale) for scale in scales}, key=abs, reverse=True)
-    heard_parts = [one for one, has_say in zip(parts, heard, strict=True) if has_say]
-    for candidate in itertools.chain(candidates, _derived(heard_parts)):
-        exact = [_rescaled(one, np.float32(candidate)) for one in parts]
-        pairs = zip(exact, parts, heard, strict=True)
-        if all(_same_scales(one, was) for one, was, has_say in pairs if has_say):
-            return exact, _report(exact, parts, heard) if rescale else None
+        return parts, RescaleReport(1.0, _blocks(parts), 0, 0.0, 0.0) if rescale else None
+    if all(scale is given[0] for scale in given) and not rescale:
+        return parts, None
+    numbers = [one.on.fetched(scale) for one, scale in zip(parts, given, strict=True)]
+    if len({number.tobytes() for number in numbers}) == 1:
+        report = RescaleReport(float(numbers[0]), _blocks(parts), 0, 0.0, 0.0)
+        return parts, report if rescale else None
+    before = [_levels(one, number) for one, number in zip(parts, numbers, strict=True)]
+    heard = [_has_a_say(one, levels) for one, levels in zip(parts, before, strict=True)]
+    asked = list(itertools.compress(numbers, heard)) or numbers
+    candidates = sorted({float(scale) for scale in asked}, key=abs, reverse=True)
+    dtype = parts[0].scheme.scale_dtype
+    derived = _derived(list(itertools.compress(before, heard)), dtype)
+    for candidate in itertools.chain(candidates, derived):
+        now = [levels.under(np.float32(candidate), dtype) for levels in before]
+        pairs = zip(now, before, heard, strict=True)
+        if all(one.means_the_same_as(was) for one, was, has_say in pairs if has_say):
+            break
+    else:
+        if not rescale:
+            cannot_move(
+                operation,
+                "one tensor scale, or block scales that absorb the difference without rounding "
+                "(rescale=True rounds them and reports the error)",
+                "tensor scales " + ", ".join(f"{scale:.6g}" for scale in candidates[:4])
+                + (" ..." if len(candidates) > 4 else ""),
+            )  # fmt: skip
+        # Under the largest one no block scale can exceed its dtype.
+        now = [levels.under(np.float32(candidates[0]), dtype) for levels in before]
+    rescaled = _rescaled(parts, now)
     if not rescale:
-        cannot_move(
-            operation,
-            "one tensor scale, or block scales that absorb the difference without rounding "
-            "(rescale=True rounds them and reports the error)",
-            "tensor scales " + ", ".join(f"{scale:.6g}" for scale in candidates[:4])
-            + (" ..." if len(candidates) > 4 else ""),
-        )  # fmt: skip
-    # Under the largest one no block scale can exceed its dtype.
-    rounded = [_rescaled(one, np.float32(candidates[0])) for one in parts]
-    return rounded, _report(rounded, parts, heard)
+        return rescaled, None
+    changes = list(map(_Change, rescaled, parts, now, before))
+    tensor_scale = float(now[0].tensor_scale)
+    report = _report(tensor_scale, _blocks(parts), list(itertools.compress(changes, heard)))
+    return rescaled, report
 
 
-def _derived(parts: Sequence[Parts]) -> Iterator[float]:
+def _check_seen(
+    parts: Sequence[Parts], given: Sequence[Array], operation: str, *, rescale: bool
+) -> None:
+    """Raise LayoutError where tensor scales decide that cannot be seen."""
+    if not given or all(one.on.sees_values for one in parts):
+        return
+    if any(scale is not given[0] for scale in given):
+        raise LayoutError(
+            f"{operation} requires tensor scales that can be seen or are one and the same array, "
+            f"got several of traced or lazy arrays of {parts[0].on.library}; quantize all parts "
+            "with the same QParams.tensor_scale, or join the floats before quantizing"
+        )
+    if rescale:
+        raise LayoutError(
+            f"{operation} with rescale=True requires tensor scales that can be seen, to report "
+            f"the error, got traced or lazy arrays of {parts[0].on.library}; leave rescale out, "
+            "since parts with the same tensor scale join exactly"
+        )
+
+
+def _blocks(parts: Sequence[Parts]) -> int:
+    return sum(prod(one.grids["scale_data"].shape) for one in parts)
+
+
+class _Levels(NamedTuple):
+    """The scales of a part as numbers."""
+
+    scales: npt.NDArray[np.float32]
+    tensor_scale: Host
+    is_empty: bool
+
+    @property
+    def effective(self) -> npt.NDArray[np.float32]:
+        """What elements are multiplied with."""
+        return np.asarray(self.scales * self.tensor_scale)
+
+    def under(self, tensor_scale: np.float32, dtype: ScaleDtype) -> _Levels:
+        """Return another tensor scale and the block scales nearest to what they were."""
+        if self.is_empty:
+            return self._replace(tensor_scale=np.asarray(tensor_scale))
+        wanted = self.scales.astype(np.float64) * np.float64(self.tensor_scale)
+        with np.errstate(all="ignore"):
+            raw = wanted / np.float64(tensor_scale)
+        nearest = _nearest(np.where(wanted == 0, wanted, raw), dtype)
+        return _Levels(nearest, np.asarray(tensor_scale), False)
+
+    def means_the_same_as(self, was: _Levels) -> bool:
+        """Return whether no element changes."""
+        return self.is_empty or not self.changed(was).any()
+
+    def changed(self, was: _Levels) -> npt.NDArray[np.bool_]:
+        """Return where effective scales differ."""
+        now, before = self.effective, was.effective
+        return np.asarray((now != before) & ~(np.isnan(now) & np.isnan(before)))
+
+
+def _levels(parts: Parts, tensor_scale: Host) -> _Levels:
+    bits = parts.on.fetched(parts.grids["scale_data"])
+    return _Levels(bits_to_scale(bits, parts.scheme.scale_dtype), tensor_scale, 0 in parts.shape)
+
+
+def _derived(levels: Sequence[_Levels], dtype: ScaleDtype) -> Iterator[float]:
     """Yield tensor scales, other than those given, under which every block scale may be exact.
 
     One that is must turn some scale of the block dtype into the largest product of all; of those
     the largest scales leave the smaller products the most room, so one binade of them and what
     lies above its gaps will do.
     """
-    if not parts:
+    if not levels:
         return
-    dtype = parts[0].scheme.scale_dtype
-    products = np.unique(np.abs(np.concatenate([_effective(one).ravel() for one in parts])))
+    products = np.unique(np.abs(np.concatenate([one.effective.ravel() for one in levels])))
     products = products[np.isfinite(products) & (products > 0)]
     if not products.size:
         return
@@ -149,38 +228,26 @@ def _derived(parts: Sequence[Parts]) -> Iterator[float]:
     yield from (float(scale) for scale in tried[kept & (tried > 0) & np.isfinite(tried)])
 
 
-def _has_a_say(parts: Parts) -> bool:
+def _has_a_say(parts: Parts, levels: _Levels) -> bool:
     """Whether some element is not zero, so that it matters what scales are relative to."""
-    if 0 in parts.shape or not _effective(parts).any():
+    if levels.is_empty or not levels.effective.any():
         return False
-    q = parts.close()
-    # Mostly the first element tells, and the rest need not be decoded.
-    return bool(q[(0,) * q.ndim].dequantize().any() or q.dequantize().any())
+    # Mostly the first element tells, and the rest need not be fetched and decoded.
+    first = parts_of(parts.close()[(0,) * len(parts.axes)], "joining").fetched()
+    return bool(first.dequantize().any() or parts.fetched().dequantize().any())
 
 
-def _scales(parts: Parts) -> npt.NDArray[np.float32]:
-    return bits_to_scale(parts.grids["scale_data"], parts.scheme.scale_dtype)
-
-
-def _effective(parts: Parts) -> npt.NDArray[np.float32]:
-    scales = _scales(parts)
-    return scales if parts.tensor_scale is None else scales * parts.tensor_scale
-
-
-def _rescaled(parts: Parts, tensor_scale: np.float32) -> Parts:
-    """Parts with another tensor scale and the block scales nearest to what they were."""
-    if not parts.shape or 0 in parts.shape or parts.tensor_scale is None:
-        return replace(parts, tensor_scale=np.asarray(tensor_scale))
-    dtype = parts.scheme.scale_dtype
-    wanted = _scales(parts).astype(np.float64) * np.float64(parts.tensor_scale)
-    with np.errstate(all="ignore"):
-        raw = wanted / np.float64(tensor_scale)
-    nearest = _nearest(np.where(wanted == 0, wanted, raw), dtype)
-    return replace(
-        parts,
-        tensor_scale=np.asarray(tensor_scale),
-        grids={**parts.grids, "scale_data": scale_to_bits(nearest, dtype)},
-    )
+def _rescaled(parts: Sequence[Parts], levels: Sequence[_Levels]) -> list[Parts]:
+    """Parts with other scales, and one tensor scale for all."""
+    tensor_scale = parts[0].on.placed(levels[0].tensor_scale)
+    dtype = parts[0].scheme.scale_dtype
+    rescaled = []
+    for one, new in zip(parts, levels, strict=True):
+        grids = dict(one.grids)
+        if not new.is_empty:
+            grids["scale_data"] = one.on.placed(scale_to_bits(new.scales, dtype))
+        rescaled.append(replace(one, tensor_scale=tensor_scale, grids=grids))
+    return rescaled
 
 
 def _nearest(scales: npt.NDArray[np.float64], dtype: ScaleDtype) -> npt.NDArray[np.float32]:
@@ -195,39 +262,35 @@ def _nearest(scales: npt.NDArray[np.float64], dtype: ScaleDtype) -> npt.NDArray[
     return np.where(np.isnan(scales), np.nan, np.copysign(nearest, scales)).astype(np.float32)
 
 
-def _same_scales(one: Parts, was: Parts) -> bool:
-    if 0 in was.shape:
-        return True
-    now, before = _effective(one), _effective(was)
-    return bool(((now == before) | (np.isnan(now) & np.isnan(before))).all())
+class _Change(NamedTuple):
+    """A part and its scales, now and before."""
+
+    part: Parts
+    part_was: Parts
+    levels: _Levels
+    levels_were: _Levels
 
 
-def _report(
-    now: Sequence[Parts], before: Sequence[Parts], heard: Sequence[bool] | None = None
-) -> RescaleReport:
+def _report(tensor_scale: float, blocks: int, changes: Sequence[_Change]) -> RescaleReport:
     """Compare parts with what they were: their effective scales, and their elements."""
-    tensor_scale = now[0].tensor_scale
-    blocks = rounded = 0
+    rounded = 0
     scale_error = error = 0.0
-    for one, was, has_say in zip(now, before, heard or [True] * len(now), strict=True):
-        new, old = _effective(one), _effective(was)
-        blocks += new.size
-        if not has_say:
+    for part, part_was, levels, levels_were in changes:
+        changed = levels.changed(levels_were)
+        if not changed.any():
             continue
-        changed = (new != old) & ~(np.isnan(new) & np.isnan(old))
         rounded += int(np.count_nonzero(changed))
-        if changed.any():
-            scale_error = max(scale_error, _largest_ratio(new[changed], old[changed]))
-            error = max(error, _largest_difference(one.close().dequantize(), was.close()))
-    return RescaleReport(
-        1.0 if tensor_scale is None else float(tensor_scale), blocks, rounded, scale_error, error
-    )
+        new, old = levels.effective[changed], levels_were.effective[changed]
+        scale_error = max(scale_error, _largest_ratio(new, old))
+        values, values_were = part.fetched().dequantize(), part_was.fetched().dequantize()
+        error = max(error, _largest_difference(values, values_were))
+    return RescaleReport(tensor_scale, blocks, rounded, scale_error, error)
 
 
-def _largest_ratio(new: Array, old: Array) -> float:
+def _largest_ratio(new: Host, old: Host) -> float:
     with np.errstate(all="ignore"):
         return float(np.max(np.abs(new.astype(np.float64) / old - 1)))
 
 
-def _largest_difference(values: Array, was: QuantizedArray) -> float:
-    return float(np.nanmax(np.abs(values.astype(np.float64) - was.dequantize())))
+def _largest_difference(values: Host, were: Host) -> float:
+    return float(np.nanmax(np.abs(values.astype(np.float64) - were)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from arrayq._kernels import kernels
-from arrayq.moves.parts import Array
+from arrayq.moves.operations import Host
 
 __all__ = ["transposed"]
 
@@ -13,7 +13,7 @@ __all__ = ["transposed"]
 _SHORTEST_SIDE = 16
 
 
-def transposed(data: Array, order: tuple[int, ...]) -> Array:
+def transposed(data: Host, order: tuple[int, ...]) -> Host:
     """Return contiguous data with its axes in another order.
 
     Where the innermost axis stays innermost, runs of words are copied; otherwise matrices of

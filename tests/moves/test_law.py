@@ -111,13 +111,10 @@ def test_every_part_of_the_shape_of_the_grid_moves_alike(
 
     def spy(data: Any, grids: Any, tensor_scale: Any, layout: Any) -> aq.QuantizedArray:
         met.append(grids)
-        scales = {"scale_data": grids["scale_data"]}
-        moved = from_parts(data, scales, tensor_scale, layout)
-        object.__setattr__(moved, "zero_point", grids["zero_point"])
-        return moved
+        return from_parts(data, grids, tensor_scale, layout)
 
-    object.__setattr__(q, "scale_data", numbers.astype(q.scale_data.dtype))
-    object.__setattr__(q, "zero_point", numbers.astype(q.scale_data.dtype))
+    alike = numbers.astype(q.scale_data.dtype)
+    q = q._with_parts(q.data, alike, alike, q.tensor_scale)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aq.QuantizedArray, "_from_parts", spy)
         moved_or_refused(move, q)

@@ -10,14 +10,14 @@ import pytest
 
 import arrayq as aq
 from arrayq._kernels import available_levels, load
-from arrayq.moves import transposing, words
+from arrayq.moves import host, transposing
 
 RNG = np.random.default_rng(21)
 
 
 @pytest.fixture(params=available_levels())
 def _level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (transposing, words):
+    for module in (transposing, host):
         monkeypatch.setattr(module, "kernels", load(request.param))
 
 

@@ -60,7 +60,8 @@ def quantize(
         What to do about NaN and infinities. Nothing here can raise: RAISE does what PROPAGATE
         does, and a NaN propagates under SATURATE too.
     given : Stored, optional
-        Scales to encode against; its data is not read.
+        Scales to encode against; its data is not read. Without `scale_data`, what it holds is the
+        tensor scale of a larger array.
     encode : bool
         False: scales only, and no data.
 
@@ -70,14 +71,30 @@ def quantize(
         Arrays of the library; scales of 16-bit and narrower dtypes as their bits.
     """
     x = space.cast(x, "float32")
-    if 0 in plan.shape:
-        stored = scales_of_nothing(space, plan) if given is None else given
-    elif given is None:
-        stored = scales_of(space, measure(space, x, plan, calibration, policy), plan, policy)
+    if given is None or given.scale_data is None:
+        tensor_scale = None if given is None else given.tensor_scale
+        stored = _scales(space, x, plan, calibration, policy, tensor_scale)
+    elif 0 in plan.shape:
+        stored = given
     else:
         stored = _spoil(space, given, spoiled_blocks(space, x, plan, policy), plan)
     data = encoding.encode(space, x, plan, stored) if encode else None
     return Stored(data, stored.scale_data, stored.zero_point, stored.tensor_scale)
+
+
+def _scales(
+    space: Space,
+    x: Array,
+    plan: Plan,
+    calibration: Calibration,
+    policy: Policy,
+    tensor_scale: Array | None,
+) -> Stored:
+    """Scales of an array by itself, or of a part of the one that a tensor scale was found in."""
+    if 0 in plan.shape:
+        return scales_of_nothing(space, plan)
+    ranges = measure(space, x, plan, calibration, policy)
+    return scales_of(space, ranges, plan, policy, tensor_scale)
 
 
 def _spoil(space: Space, given: Stored, spoiled: Array, plan: Plan) -> Stored:

@@ -1,10 +1,11 @@
 """Exponents without frexp, which the standard lacks.
 
 They are read from the bits of numbers where a library shows them; elsewhere they are the log2 of
-the power of two below a number. That power is what Rump's algorithm finds in four float32 operations (Accurate floating-point
-summation, part I, 2008, algorithm 3.5): with ``q = (2**23 + 1) * x``, ``q - f32(q * pred(1))`` is
-the unit in the first place of `x`. A library's log2 is inexact, and no floor of it is an exponent;
-but that of a power of two is near enough to a whole number to be rounded to it.
+the power of two below a number. That power is what Rump's algorithm finds in four operations
+(Accurate floating-point summation, part I, 2008, algorithm 3.5): with ``q = (2**23 + 1) * x``,
+``q - f32(q * pred(1))`` is the unit in the first place of `x`. A library's log2 is inexact, and no
+floor of it is an exponent; but that of a power of two is near enough to a whole number to be
+rounded to it.
 
 Each step names the one before it few times: a compiler that puts the definition of an operand
 wherever it stands, as that of torch does, takes time that is exponential in the depth of choices

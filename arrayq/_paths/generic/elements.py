@@ -11,7 +11,6 @@ from arrayq._paths.generic.rounding import round_magnitude
 from arrayq._paths.space import Array, Space
 from arrayq.edges import nearest_edges
 from arrayq.formats import Kind
-from arrayq.numerics import Rounding
 from arrayq.scheme import QuantMode, QuantScheme
 
 __all__ = [

@@ -21,7 +21,9 @@ _SMALLEST_NORMAL = 2.0**-126
 _SMALLEST_SUBNORMAL = 2.0**-149
 
 
-def scales_of(space: Space, ranges: Ranges, plan: Plan, policy: Policy) -> Stored:
+def scales_of(
+    space: Space, ranges: Ranges, plan: Plan, policy: Policy, tensor_scale: Array | None = None
+) -> Stored:
     """Return the scales, zero points and tensor scale that follow from ranges; no data.
 
     Parameters
@@ -34,12 +36,13 @@ def scales_of(space: Space, ranges: Ranges, plan: Plan, policy: Policy) -> Store
         Layout of the array.
     policy : Policy
         The policy under which it was measured.
+    tensor_scale : array of shape (), optional
+        The tensor scale of a larger array; by default that of the ranges.
     """
     scheme = plan.scheme
     dtype = scheme.scale_dtype
     settled = settle_ranges(space, ranges, scheme)
-    tensor_scale = None
-    if scheme.two_level:
+    if scheme.two_level and tensor_scale is None:
         tensor_scale = _tensor_scale(space, ranges, settled, scheme, policy)
     raw = scales.raw_scales(space, settled, scheme, tensor_scale)
     rounded = scales.store_scales(space, settled, raw, scheme)
