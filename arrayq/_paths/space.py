@@ -92,12 +92,19 @@ class Space:
         return self.xp.where(condition, self._as(yes, no), self._as(no, yes))
 
     def minimum(self, x: Array, bound: float) -> Array:
-        """Return `x`, or a bound where that is less; NaN stays."""
-        return self.xp.minimum(x, self._as(bound, x))
+        """Return `x`, or a bound where that is less; either where `x` is NaN.
+
+        The standard has this from version 2023.12 on, as does every library with views.
+        """
+        if self.views:
+            return self.xp.minimum(x, self._as(bound, x))
+        return self.where(x < bound, x, bound)
 
     def maximum(self, x: Array, bound: float) -> Array:
-        """Return `x`, or a bound where that is more; NaN stays."""
-        return self.xp.maximum(x, self._as(bound, x))
+        """Return `x`, or a bound where that is more; either where `x` is NaN."""
+        if self.views:
+            return self.xp.maximum(x, self._as(bound, x))
+        return self.where(x > bound, x, bound)
 
     def _as(self, choice: Array | float, other: Array | float) -> Array:
         if not isinstance(choice, int | float):

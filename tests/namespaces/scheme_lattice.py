@@ -239,7 +239,7 @@ def _is_stochastic(rules: dict[str, Any]) -> bool:
 
 
 ZEROS = (None, *(ZeroPoint(*parts) for parts in itertools.product(ZeroKind, ZeroDtype)
-                 if (parts[0] is ZeroKind.BIAS and parts[1].value in ("f32", "f16", "bf16"))
+                 if parts[0] is ZeroKind.BIAS and parts[1].value in ("f32", "f16", "bf16")
                  or parts[0] is ZeroKind.CODE))  # fmt: skip
 
 

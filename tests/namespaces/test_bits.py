@@ -16,6 +16,7 @@ from scheme_lattice import (
     design,
     everything_is_somewhere,
     rows_of,
+    schemes_of_row,
 )
 from subnormals import meets_subnormals
 from tallies import TALLIES, Tally

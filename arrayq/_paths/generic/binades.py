@@ -41,7 +41,7 @@ def split_binade(space: Space, magnitude: Array, first: int, last: int) -> tuple
     magnitude : float32 array
         Numbers of at least 0, below ``2**(last + 1)``.
     first, last : int
-        Exponents of the lowest and the highest binade.
+        Exponents of the lowest and the highest binade, of normal float32 numbers.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def _split_bits(space: Space, magnitude: Array, first: int) -> tuple[Array, Arra
     above = (bits >> _MANTISSA_BITS) - (first + _BIAS)
     offset = space.where(above > 0, above, space.xp.zeros_like(above))
     significand = space.viewed((bits & _MANTISSA) | (_BIAS << _MANTISSA_BITS), "float32")
-    below = power_of_two(space, magnitude, -first)
+    below = power_of_two(space, space.minimum(magnitude, 2.0**first), -first)
     return space.cast(offset, "float32"), space.where(above >= 0, significand, below)
 
 

@@ -119,7 +119,7 @@ def store_scales(space: Space, ranges: Settled, raw: Array, scheme: QuantScheme)
     else:
         rounds = space.xp.ceil if up else space.xp.round
         stored = code_of_magnitude(space, raw, dtype.format, rounds)
-        stored = space.xp.maximum(stored, space.where(raw > 0.0, 1.0, 0.0))
+        stored = space.where(raw > 0.0, space.maximum(stored, 1.0), stored)
         negated = stored + float(dtype.format.sign_mask)
     if ranges.extremes is None:
         return stored
