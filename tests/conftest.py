@@ -30,6 +30,11 @@ settings.register_profile(
 settings.load_profile("quick")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the device on which libraries that have devices are tested as well."""
+    parser.addoption("--device", help="test torch and CuPy on this device too, such as cuda")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _away_from_the_source_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Run from an empty folder: a Python started in the source tree would import that tree,
