@@ -115,7 +115,7 @@ def from_native(
     zero_point : array, optional
         For affine schemes: zero points as stored.
     extent : int, optional
-        Length of the packed axis, for an odd one that pairs do not tell.
+        Length of the last axis where the dtype holds pairs; by default an even one.
     nonfinite : {"raise", "propagate"}, optional
         Whether NaN scales are refused, which is the default, or allowed.
 
@@ -153,11 +153,10 @@ def from_native(
     if name.endswith("_x2"):
         pairs = tuple(codes.shape)
         length = 2 * pairs[-1] if extent is None else extent
+        extent = length
         if scheme.store != _PAIRS:
             fields = _unpacked(codes, scheme.value, _PAIRS, length, access)
             codes, extent = _stored(fields, scheme, access), _extent(fields, scheme)
-        else:
-            extent = length
     elif scheme.store.is_packed:
         codes, extent = _stored(codes, scheme, access), _extent(codes, scheme)
     return QuantizedArray(

@@ -160,7 +160,7 @@ def quantize(
         return QuantizedArray._of(task.elsewhere(), task.plan)
     stored = task.allocate() if out is None else reused(out, task.plan, task.here)
     if qparams is not None:
-        _store_given(qparams, task, stored)
+        _store_given(task, stored)
     task.on_host(stored, scaled=qparams is not None)
     return task.wrapped(stored) if out is None else out
 
@@ -438,11 +438,12 @@ def _quiet() -> contextlib.AbstractContextManager[None]:
     return np.errstate(all="ignore")
 
 
-def _store_given(qparams: QParams, task: _Task, stored: Stored) -> None:
+def _store_given(task: _Task, stored: Stored) -> None:
     """Write given parameters into `stored`, after checking them."""
     scheme = task.plan.scheme
+    assert task.qparams is not None, "there are parameters to store"
     given = validate(
-        qparams, scheme, task.plan.grid, allow_nan=task.policy is Policy.PROPAGATE, copy=False
+        task.qparams, scheme, task.plan.grid, allow_nan=task.policy is Policy.PROPAGATE, copy=False
     )
     store_scales(given.scale, scheme.scale_dtype, stored.scale_data)
     if scheme.zero is not None and stored.zero_point is not None:
