@@ -296,10 +296,9 @@ class QuantizedArray(MoveMethods, DaskCollection):
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (
-            self.data, self.scale_data, self.zero_point, self.tensor_scale, self.scheme,
-            self.shape, self.block_offset,
-        )  # fmt: skip
+        pickled = access_of(self).pickled
+        parts = (None if part is None else pickled(part) for part in self._parts())
+        return _rebuild, (*parts, self.scheme, self.shape, self.block_offset)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         raise TypeError(
@@ -371,8 +370,14 @@ def _rebuild(
     block_offset: tuple[int, ...],
 ) -> QuantizedArray:
     introduce()
-    stored = Stored(data, scale_data, zero_point, tensor_scale)
-    return QuantizedArray._of(stored, plan(scheme, shape, block_offset))
+    layout, access = plan(scheme, shape, block_offset), library_of(data).reach()
+    parts = [
+        part if part is None or dtype is None else access.unpickled(part, dtype)
+        for part, dtype in zip(
+            (data, scale_data, zero_point, tensor_scale), layout.part_dtypes, strict=True
+        )
+    ]
+    return QuantizedArray._of(Stored(*parts), layout)
 
 
 def _fields(stored: Stored) -> tuple[Any, Any, Any, Any]:

@@ -148,6 +148,14 @@ class Access:
         """Return a copy of an array."""
         return self.namespace(x).asarray(x, copy=True)
 
+    def pickled(self, x: Array) -> Array:
+        """Return what is pickled in place of an array, no more than its own elements."""
+        return x
+
+    def unpickled(self, x: Array, dtype: str) -> Array:
+        """Return the array that `pickled` was given, whose dtype is known."""
+        return x
+
     def reinterpreted(self, bits: Array, dtype: str) -> Array:
         """Return the same bits in another dtype of the library.
 

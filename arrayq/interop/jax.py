@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
+from arrayq._paths.space import Space
 from arrayq.interop import trees
 from arrayq.interop.access import Access, Host
 
@@ -32,6 +34,11 @@ class JaxAccess(Access):
     def device(self, x: Any) -> Any:
         """Return the device or sharding of an array; None for a tracer."""
         return None if isinstance(x, jax.core.Tracer) else x.device
+
+    def space(self, x: Any) -> Space:
+        """Return where an array is computed; one over several devices draws constants to them."""
+        space = super().space(x)
+        return space if isinstance(space.device, jax.Device | None) else replace(space, device=None)
 
     def view(self, x: Any) -> Host | None:
         """Return the read-only memory of an array on one CPU device."""
@@ -110,9 +117,10 @@ def _passed(x: Any, y: Any, inside: Any) -> Any:
 
 @_passed.defjvp
 def _tangent(primals: Any, tangents: Any) -> Any:
-    _, y, inside = primals
+    _, _, inside = primals
     tangent = tangents[0]
-    return y, jnp.where(inside, tangent, jnp.zeros_like(tangent))
+    # the result once more as it is differentiated, for derivatives of derivatives
+    return _passed(*primals), jnp.where(inside, tangent, jnp.zeros_like(tangent))
 
 
 def _register(tree: trees.Tree) -> None:

@@ -25,6 +25,8 @@ _BITS = {
     torch.float8_e8m0fnu: torch.uint8,
     torch.float4_e2m1fn_x2: torch.uint8,
 }
+# torch writes tensors of these dtypes by pickle, and cannot read them (2.13).
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32}
 _dispatch_modes: Callable[[], int] = torch._C._len_torch_dispatch_stack
 _tracing_state: Callable[[], Any] = torch._C._get_tracing_state
 _transformation: Callable[[], Any] = torch._C._functorch.maybe_current_level
@@ -92,6 +94,17 @@ class TorchAccess(Access):
     def duplicate(self, x: Any) -> Any:
         """Return a copy of a tensor."""
         return x.detach().clone()
+
+    def pickled(self, x: Any) -> Any:
+        """Return a tensor that torch pickles: of its own memory, of no unsigned dtype but uint8."""
+        if x.dtype in _SIGNED:
+            x = x.view(_SIGNED[x.dtype])
+        whole = x.untyped_storage().nbytes() == x.numel() * x.element_size()
+        return x if whole else x.clone()
+
+    def unpickled(self, x: Any, dtype: str) -> Any:
+        """Return the tensor in its own dtype."""
+        return x.view(getattr(torch, dtype))
 
     def reinterpreted(self, bits: Any, dtype: str) -> Any:
         """Return the same memory in another dtype."""

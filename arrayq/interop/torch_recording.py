@@ -15,8 +15,8 @@ from typing import Any, Final
 import torch
 from torch.utils import _pytree
 
-from arrayq import recording
-from arrayq.array import QuantizedArray
+from arrayq import numerics, recording, scheme_parts, zero_points
+from arrayq.array import QuantizedArray, _rebuild
 from arrayq.qparams import QParams
 from arrayq.scheme import QuantScheme
 
@@ -24,6 +24,16 @@ __all__ = ["TorchRecorder", "register"]
 
 _LEAVES: Final = ("data", "scale_data", "zero_point", "tensor_scale")
 _NUMBERS: Final = ("scale", "zero_point", "tensor_scale")
+_STATIC: Final[list[Any]] = [
+    QuantScheme,
+    *(
+        each
+        for module in (scheme_parts, zero_points, numerics)
+        for each in vars(module).values()
+        if isinstance(each, type) and each.__module__ == module.__name__
+    ),
+]
+"""What a pickled array holds beside tensors; torch.load makes nothing that it is not told of."""
 
 
 # Trees. torch takes None for a leaf, so that absent parts are left out. Dynamo reads these four
@@ -186,6 +196,7 @@ def register() -> None:
         serialized_type_name="arrayq.QParams",
         flatten_with_keys_fn=_keyed(_NUMBERS, _flatten_numbers),
     )  # fmt: skip
+    torch.serialization.add_safe_globals([_rebuild, *_STATIC])
     torch.compiler.allow_in_graph(_in_graph)  # type: ignore[no-untyped-call]
     torch.compiler.assume_constant_result(_form_made)  # type: ignore[no-untyped-call]
     # Values of classes that torch does not know are constants to it only by this registration,
