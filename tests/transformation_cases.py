@@ -21,6 +21,8 @@ SCHEMES = {
     "zero points": AFFINE,
     "a tensor": aq.scheme("q4s/tensor"),
 }
+FEW = ("a table", "two levels", "zero points")
+"""For what takes seconds for each."""
 
 
 def floats(*shape: int) -> npt.NDArray[np.float32]:

@@ -96,18 +96,19 @@ class Space:
         """
         return self.xp.where(condition, self._as(yes, no), self._as(no, yes))
 
-    def minimum(self, x: Array, bound: float) -> Array:
+    def minimum(self, x: Array, bound: Array | float) -> Array:
         """Return `x`, or a bound where that is less; either where `x` is NaN.
 
-        The standard has this from version 2023.12 on, as does every library with views.
+        The standard has this from version 2023.12 on, as does every library with views. XLA's
+        looks for NaN, which takes longer than the choice.
         """
-        if self.views:
+        if self.views and not self.rewrites:
             return self.xp.minimum(x, self._as(bound, x))
         return self.where(x < bound, x, bound)
 
     def maximum(self, x: Array, bound: float) -> Array:
         """Return `x`, or a bound where that is more; either where `x` is NaN."""
-        if self.views:
+        if self.views and not self.rewrites:
             return self.xp.maximum(x, self._as(bound, x))
         return self.where(x > bound, x, bound)
 

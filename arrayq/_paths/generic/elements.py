@@ -70,7 +70,7 @@ def fields_of_minifloats(
         return round_magnitude(space, steps, negative, rule, uniform)
 
     code = code_of_magnitude(space, magnitude, row, round_steps, alike=uniform is None)
-    code = space.where(negative, code + float(row.sign_mask), code)
+    code = code + space.where(negative, float(row.sign_mask), 0.0)
     return space.cast(_as_packed(space, code, scheme), "uint8")
 
 

@@ -75,7 +75,7 @@ def _least_code(
     for place in range(row.largest_exponent - first + 1):
         code = round_steps(magnitude * 2.0 ** (row.mantissa_bits - first - place))
         code = code + float(place << row.mantissa_bits)
-        least = space.where(code < least, code, least)
+        least = space.minimum(code, least)
     return least
 
 
