@@ -1,6 +1,6 @@
 """Schemes and arrays that every library is given, made from the tables that the code reads.
 
-Designs, from small to large: a few published schemes; every part (a value, a store, a rule's
+Designs, from small to large: one published scheme; a few; every part (a value, a store, a rule's
 choice, an input) at least once; every pair of parts that can meet; these and the lattice of value,
 scale dtype, store, mode and level, over one shape for each or over all of them.
 """
@@ -36,7 +36,7 @@ from arrayq.scheme import (
 
 Array = npt.NDArray[Any]
 
-DESIGNS = ("few", "parts", "pairs", "lattice", "whole")
+DESIGNS = ("one", "few", "parts", "pairs", "lattice", "whole")
 
 BLOCKS: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {
     (6, 44): ((7,), (4, 16)),
@@ -306,7 +306,7 @@ def _chosen(problems: Sequence[Problem], *, paired: Collection[str] | None) -> t
 
 _SHORT = ("mode", "scale", "store", "scaling", "scale_rounding", "shape", "fill", "tensor_from")
 
-FEW = ("nvfp4", "mxfp4", "int8/row", "int4/32", "int4a/32", "nf4/64", "e5m2/tensor")
+FEW = ("int8/row", "nvfp4", "mxfp4", "int4/32", "int4a/32", "nf4/64", "e5m2/tensor")
 
 
 def design(name: str, which: str) -> tuple[Problem, ...]:
@@ -318,8 +318,9 @@ def design(name: str, which: str) -> tuple[Problem, ...]:
 def design_of(rows: Rows, which: str) -> tuple[Problem, ...]:
     """Return the problems of one of `DESIGNS` for what works by the table."""
     shape = next(iter(BLOCKS))
-    if which == "few":
-        return tuple(Problem(aq.scheme(spelling), shape) for spelling in FEW)
+    if which in ("one", "few"):
+        spellings = FEW if which == "few" else FEW[:1]
+        return tuple(Problem(aq.scheme(spelling), shape) for spelling in spellings)
     if which == "parts":
         return _chosen(candidates(rows), paired=_SHORT)
     if which == "pairs":

@@ -145,7 +145,7 @@ def assert_bits(way: Way, opened: Opened, problems: Sequence[Problem]) -> None:
     ]
     TALLIES[way.name].add(tally)
     assert not wrong, f"{len(wrong)} differences:\n" + "\n".join(wrong[:10])
-    assert tally.apart <= (0 if way.keeps_subnormals else tally.compared // 5)
+    assert tally.apart <= (0 if way.keeps_subnormals else tally.compared // 2)
 
 
 @ways
