@@ -85,7 +85,7 @@ def test_stored_parts_without_a_level_are_refused_everywhere(place: Any) -> None
 @pytest.mark.parametrize("place", EVERYWHERE)
 def test_stored_parts_of_another_dtype_are_refused_everywhere(place: Any) -> None:
     q = aq.quantize(X, "int8/16:f32")
-    with pytest.raises(aq.LayoutError, match="data requires int8 .* got uint8"):
+    with pytest.raises(aq.LayoutError, match=r"data requires int8 .* got uint8"):
         place(
             lambda data, scales: aq.QuantizedArray(data, scales, q.scheme),
             q.data.view(np.uint8), q.scale_data,
