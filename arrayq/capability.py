@@ -162,6 +162,10 @@ class Profile:
         The integer dtype in which it puts 32-bit words together.
     index_integer : str
         The integer dtype of the indices that its ``take`` accepts.
+    views : bool
+        Whether its arrays have a ``view(dtype)`` onto their bits.
+    rewrites : bool
+        Whether its compiler may replace arithmetic by other arithmetic, with other roundings.
     subnormals : bool
         Whether its own arithmetic keeps float32 subnormals rather than flushing them to zero.
     signed_zeros : bool
@@ -180,6 +184,8 @@ class Profile:
     laziness: Laziness = Laziness.EAGER
     word_integer: str = "uint32"
     index_integer: str = "int32"
+    views: bool = False
+    rewrites: bool = True
     subnormals: bool = True
     signed_zeros: bool = True
     writes: bool = True
@@ -235,6 +241,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 dtypes=_FLOATS,
                 paths=("host", "generic"),
                 native_dtypes=_ML_DTYPES,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -244,6 +252,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 word_integer="int64",
                 native_dtypes=_TORCH_DTYPES,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -254,6 +264,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 subnormals=False,
                 writes=False,
                 native_dtypes=_JAX_DTYPES,
+                views=True,
                 refusals=_COMMON,
             ),
             Profile(
@@ -262,6 +273,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("chunked",),
                 laziness=Laziness.LAZY,
                 writes=False,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -270,6 +283,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("generic",),
                 subnormals=False,
                 writes=False,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -279,6 +294,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 writes=False,
                 native_dtypes=("bfloat16",),
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -287,6 +304,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("host", "generic"),
                 word_integer="int64",
                 writes=False,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
