@@ -95,7 +95,6 @@ class JaxAccess(Access):
         self, x: Any, forward: Callable[[Any], tuple[Any, Callable[[], Any]]]
     ) -> Any:
         """Return the first result of `forward`; its gradient is passed where the second is true."""
-
         if not isinstance(x, jax.core.Tracer):
             return forward(x)[0]
         detached = jax.lax.stop_gradient(x)
