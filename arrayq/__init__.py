@@ -8,14 +8,25 @@ A map of the package, in the direction in which data flows::
     scheme.py  presets.py           how an array is encoded; published schemes and spellings
     layout.py                       block geometry, integers only
     qparams.py                      scales and codebooks, and what makes them valid
+    qparams_elsewhere.py            the same where values may not be seen
     stored_numbers.py               scales and zero points as numbers and as stored bits
-    capability.py  namespaces.py    what each array library can do, and which one it is
+    stored_parts.py                 the stored parts of any library: checks, codes, numbers
+    capability.py                   what each array library can do: one row per library
+    capability_table.py             the rows asked and printed: supports, capabilities, facts
+    namespaces.py                   which library an array belongs to, and where its memory lies
+    interop/                        how the arrays of each library are reached
+    hosting.py                      arrays of any library as NumPy's memory, and back
     _paths/  _kernels/              where the arithmetic happens; the compiled loops
+    outputs.py                      memory that results are written to
+    nonfinite.py                    NaN and infinities, found and refused
     pipeline.py                     quantize, dequantize, calibrate, fake_quantize
-    array.py                        QuantizedArray
+    straight_through.py             where the gradient of fake_quantize passes
+    recording.py                    what compilers that read Python are shown instead
+    array.py  native.py             QuantizedArray; its parts in narrow dtypes
     moves/                          shape operations that move codes without decoding them
     codes.py  serialize.py          codes without scales; arrays as bytes
     report/  checkpoint/  cli/      judging, files, the command line
+    testing.py                      for tests, of arrayq and of added libraries
 """
 
 from arrayq.array import QuantizedArray

@@ -71,6 +71,11 @@ OPERATIONS: Final[tuple[str, ...]] = tuple(_OPERATIONS)
 """The operations that a library may support."""
 
 
+_REFUSABLE: Final = (
+    "path", "operation", "value", "scale", "store", "mode", "calibration", "rounding",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Something that a library cannot do.
@@ -99,6 +104,12 @@ class Refusal:
     calibration: frozenset[str] | None = None
     rounding: frozenset[str] | None = None
     path: frozenset[str] | None = None
+
+    @property
+    def concerns(self) -> str:
+        """The parts that it is about, in words; empty for everything."""
+        parts = ((part, getattr(self, part)) for part in _REFUSABLE)
+        return "; ".join(f"{part} {', '.join(sorted(names))}" for part, names in parts if names)
 
     def applies(
         self, operation: str, scheme: QuantScheme, path: str, calibration: Calibration | None = None
@@ -151,6 +162,10 @@ class Profile:
         The integer dtype in which it puts 32-bit words together.
     index_integer : str
         The integer dtype of the indices that its ``take`` accepts.
+    views : bool
+        Whether its arrays have a ``view(dtype)`` onto their bits.
+    rewrites : bool
+        Whether its compiler may replace arithmetic by other arithmetic, with other roundings.
     subnormals : bool
         Whether its own arithmetic keeps float32 subnormals rather than flushing them to zero.
     signed_zeros : bool
@@ -169,6 +184,8 @@ class Profile:
     laziness: Laziness = Laziness.EAGER
     word_integer: str = "uint32"
     index_integer: str = "int32"
+    views: bool = False
+    rewrites: bool = True
     subnormals: bool = True
     signed_zeros: bool = True
     writes: bool = True
@@ -224,6 +241,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 dtypes=_FLOATS,
                 paths=("host", "generic"),
                 native_dtypes=_ML_DTYPES,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -233,6 +252,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 word_integer="int64",
                 native_dtypes=_TORCH_DTYPES,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -243,6 +264,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 subnormals=False,
                 writes=False,
                 native_dtypes=_JAX_DTYPES,
+                views=True,
                 refusals=_COMMON,
             ),
             Profile(
@@ -251,6 +273,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("chunked",),
                 laziness=Laziness.LAZY,
                 writes=False,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -259,6 +283,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("generic",),
                 subnormals=False,
                 writes=False,
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -268,6 +294,8 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 laziness=Laziness.TRACED,
                 writes=False,
                 native_dtypes=("bfloat16",),
+                views=True,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -276,6 +304,7 @@ PROFILES: Final[Mapping[str, Profile]] = MappingProxyType(
                 paths=("host", "generic"),
                 word_integer="int64",
                 writes=False,
+                rewrites=False,
                 refusals=_COMMON,
             ),
             Profile(
@@ -375,7 +404,7 @@ def refusal_of(
         accepted = f"{', '.join(others)} or {last}" if others else last
         return ArrayTypeError, (
             f"{operation} on {profile.name} requires an array of {accepted}, got {name}; "
-            "convert it with x.astype('float32')"
+            "convert it to float32 first"
         )
     if row.needs_codebook:
         try:
@@ -385,9 +414,11 @@ def refusal_of(
     path = path or (profile.paths[0] if profile.paths else "none")
     for refusal in profile.refusals:
         if refusal.applies(operation, scheme, path, calibration):
+            # bare elements have no scheme to name
+            subject = "" if row.reads == _ELEMENT else f" with scheme {scheme}"
             return UnsupportedSchemeError, (
-                f"{operation} on {profile.name} with scheme {scheme} requires "
-                f"{refusal.requires}; {refusal.instead}"
+                f"{operation} on {profile.name}{subject} requires {refusal.requires}; "
+                f"{refusal.instead}"
             )
     return None
 

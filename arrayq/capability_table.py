@@ -1,7 +1,7 @@
 """What works where, asked and printed.
 
-The questions `supports` and `capabilities` are answered by the rows of `arrayq.capability`, which
-also refuse at run time.
+The questions `supports`, `capabilities` and `facts` are answered by the rows of
+`arrayq.capability`, which also refuse at run time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,21 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from arrayq.capability import OPERATIONS, Profile, operation_named, refusal_of
-from arrayq.errors import SchemeError, UnsupportedSchemeError
+from arrayq.capability import (
+    OPERATIONS,
+    Laziness,
+    Profile,
+    Refusal,
+    operation_named,
+    refusal_of,
+)
+from arrayq.errors import ArgumentError, SchemeError, UnsupportedSchemeError
 from arrayq.formats import FORMATS
 from arrayq.namespaces import located, profile_named
 from arrayq.presets import scheme as parse_scheme
 from arrayq.scheme import BlockScale, QuantMode, QuantScheme, QuantStore, QuantValue, ScaleDtype
 
-__all__ = ["CapabilityRow", "Verdict", "capabilities", "supports"]
+__all__ = ["CapabilityRow", "Verdict", "capabilities", "facts", "refusals", "supports"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +105,17 @@ def supports(x_or_name: object, scheme: QuantScheme | str, operation: str = "qua
     return Verdict(True) if refusal is None else Verdict(False, refusal[1])
 
 
-def capabilities(namespace: str | ModuleType = "numpy") -> tuple[CapabilityRow, ...]:
+def capabilities(
+    namespace: str | ModuleType = "numpy", path: str | None = None
+) -> tuple[CapabilityRow, ...]:
     """Return the capability table of an array library.
 
     Parameters
     ----------
     namespace : str or module
         The name of the library, or its array namespace.
+    path : {"host", "generic", "chunked"}, optional
+        Where its arrays are worked on; by default the usual path of the library.
 
     Returns
     -------
@@ -116,16 +127,88 @@ def capabilities(namespace: str | ModuleType = "numpy") -> tuple[CapabilityRow, 
     ------
     UnsupportedSchemeError
         There is no row for that library.
+    ArgumentError
+        Its arrays do not take that path.
     """
     profile = profile_named(namespace)
-    return tuple(row for name in OPERATIONS for row in _rows(profile, name))
+    if path is not None and path not in profile.paths:
+        raise ArgumentError(
+            f"path on {profile.name} requires one of {', '.join(profile.paths) or 'none'}, got "
+            f"{path!r}"
+        )
+    return tuple(row for name in OPERATIONS for row in _rows(profile, name, path))
 
 
-def _rows(profile: Profile, operation: str) -> list[CapabilityRow]:
+def facts(namespace: str | ModuleType) -> dict[str, str]:
+    """Return what a row says of an array library, beside what works.
+
+    Parameters
+    ----------
+    namespace : str or module
+        The name of the library, or its array namespace.
+
+    Returns
+    -------
+    dict of str to str
+        Answers by their subject; only two for a library on whose arrays nothing works.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        There is no row for that library.
+    """
+    row = profile_named(namespace)
+    about = {
+        "library": row.name,
+        "paths": ", ".join(row.paths) or "none, all is refused",
+    }
+    if not row.paths:
+        return about
+    return about | {
+        "computes": _COMPUTES[row.laziness],
+        "dtypes that can be quantized": ", ".join(row.dtypes),
+        "narrow dtypes of its own": ", ".join(row.native_dtypes) or "none",
+        "float32 subnormals": "kept" if row.subnormals else "flushed to zero",
+        "sign of zero": "kept" if row.signed_zeros else "lost",
+        "integers that 32-bit words are made in": row.word_integer,
+        "integers that index": row.index_integer,
+        "out=": "accepted for arrays in CPU memory" if row.writes else "refused",
+    }
+
+
+def refusals(namespace: str | ModuleType) -> tuple[Refusal, ...]:
+    """Return what a row refuses on the paths that its library takes.
+
+    Parameters
+    ----------
+    namespace : str or module
+        The name of the library, or its array namespace.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        There is no row for that library.
+    """
+    row = profile_named(namespace)
+    return tuple(
+        refusal
+        for refusal in row.refusals
+        if refusal.path is None or not refusal.path.isdisjoint(row.paths)
+    )
+
+
+_COMPUTES: Final = {
+    Laziness.EAGER: "at once",
+    Laziness.TRACED: "at once, or later where a compiler records the operations",
+    Laziness.LAZY: "when the result is asked for",
+}
+
+
+def _rows(profile: Profile, operation: str, path: str | None) -> list[CapabilityRow]:
     reads = operation_named(operation).reads
     if reads == {"value"}:
         # Bare elements have neither scale nor layout, and every row of the registry is one.
-        refusal = refusal_of(profile, QuantScheme(), operation)
+        refusal = refusal_of(profile, QuantScheme(), operation, path=path)
         ok, reason = refusal is None, "" if refusal is None else refusal[1]
         return [CapabilityRow(operation, name, None, None, None, ok, reason) for name in FORMATS]
     rows = []
@@ -135,7 +218,7 @@ def _rows(profile: Profile, operation: str) -> list[CapabilityRow]:
         _STORES,
         QuantMode if "mode" in reads else (None,),
     ):
-        verdict = _verdict(profile, operation, value, scale, store, mode)
+        verdict = _verdict(profile, operation, path, value, scale, store, mode)
         rows.append(
             CapabilityRow(
                 operation,
@@ -156,6 +239,7 @@ _STORES: Final = (QuantStore.NATIVE, QuantStore.packed_native(), QuantStore.pack
 def _verdict(
     profile: Profile,
     operation: str,
+    path: str | None,
     value: QuantValue,
     scale: ScaleDtype | None,
     store: QuantStore,
@@ -173,7 +257,7 @@ def _verdict(
         )
     except SchemeError as broken:
         return Verdict(False, str(broken))
-    refusal = refusal_of(profile, scheme, operation)
+    refusal = refusal_of(profile, scheme, operation, path=path)
     return Verdict(True) if refusal is None else Verdict(False, refusal[1])
 
 

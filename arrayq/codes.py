@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from arrayq.errors import (
 )
 from arrayq.formats import Format, Kind, format_of
 from arrayq.hosting import floats_on_host
-from arrayq.namespaces import located
+from arrayq.namespaces import library_of, located
 from arrayq.scheme import QuantScheme, QuantStore, QuantValue, ScaleDtype
 from arrayq.stored_numbers import bits_to_scale
 
@@ -34,14 +35,14 @@ Array = npt.NDArray[Any]
 
 
 def encode(
-    x: Array,
+    x: Any,
     name: str,
     *,
     overflow: Literal["saturate", "nan", "inf"] = "saturate",
     nan: int | None = None,
     negative_zero: Literal["keep", "drop"] = "keep",
     nonpositive: Literal["magnitude", "nan"] = "magnitude",
-) -> Array:
+) -> Any:
     """Return the code of the nearest number of a format for each element.
 
     Integers round half away from zero; everything else rounds half to even, UE8M0 half up. The
@@ -68,7 +69,7 @@ def encode(
 
     Returns
     -------
-    ndarray of the shape of `x`
+    array of the shape and library of `x`
         int8 for integer formats, else uint8, uint16 or uint32 fields.
 
     Raises
@@ -79,6 +80,8 @@ def encode(
         No format has that name, or it has no code for what `overflow` asks.
     ArrayTypeError
         `x` is not an array of floats.
+    UnsupportedSchemeError
+        The array is traced, lazy, or not in CPU memory.
 
     Examples
     --------
@@ -127,7 +130,35 @@ def encode(
         nan_codes = codes.dtype.type(nan_code) | (sign if signed_nan else codes.dtype.type(0))
         codes = np.where(is_nan, nan_codes, codes)
     codes = np.asarray(codes)
-    return codes.view(np.int8) if row.kind is Kind.INT else codes
+    return _returned(codes.view(np.int8) if row.kind is Kind.INT else codes, x)
+
+
+def _memory(given: Any, operation: str, scheme: QuantScheme) -> Array:
+    """Return codes or words in CPU memory; sequences of numbers are taken as NumPy's arrays.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        The memory of an array is out of reach.
+    """
+    if not hasattr(given, "dtype"):
+        return np.asarray(given)
+    here = located(given)
+    require(here.profile, scheme, operation, path=here.path)
+    return here.access.copied(given) if here.view is None else here.view
+
+
+def _returned(result: Array, like: Any) -> Any:
+    """Return an array in the library of another."""
+    if isinstance(like, np.ndarray) or not hasattr(like, "dtype"):
+        return result
+    return library_of(like).reach().wrap(result, like)
+
+
+@functools.lru_cache(maxsize=256)
+def _scheme_of(value: QuantValue, store: QuantStore) -> QuantScheme:
+    """Return a scheme of a value and a store, to ask the capability table with."""
+    return QuantScheme().with_value(value).with_store(store)
 
 
 def _check_choice(argument: str, given: str, choices: tuple[str, ...]) -> None:
@@ -194,19 +225,19 @@ def _nearest_wide(numbers: npt.NDArray[np.float32], row: Format) -> Array:
     return np.where((bits & 0x7FFFFFFF) > 0x7F800000, bits >> 16, rounded).astype(np.uint16)
 
 
-def decode(codes: Array, name: str) -> npt.NDArray[np.float32]:
+def decode(codes: Any, name: str) -> Any:
     """Return the number that each code of a format means.
 
     Parameters
     ----------
-    codes : ndarray of integers
+    codes : array of integers
         Signed integers for integer formats, fields for all others.
     name : str
         A row of :mod:`arrayq.formats`.
 
     Returns
     -------
-    float32 ndarray of the shape of `codes`
+    float32 array of the shape and library of `codes`
         Exact values.
 
     Raises
@@ -217,9 +248,16 @@ def decode(codes: Array, name: str) -> npt.NDArray[np.float32]:
         `codes` is not an array of integers.
     SchemeError
         No format has that name.
+    UnsupportedSchemeError
+        The array is traced, lazy, or not in CPU memory.
     """
     row = format_of(name)
-    array = _checked(codes, row, signed=row.kind is Kind.INT)
+    array = _checked(_memory(codes, "decode", QuantScheme()), row, signed=row.kind is Kind.INT)
+    return _returned(_numbers(array, row), codes)
+
+
+def _numbers(array: Array, row: Format) -> npt.NDArray[np.float32]:
+    """Return the numbers that checked codes mean."""
     if row.bits == 32:
         return np.array(array, np.uint32).view(np.float32)
     if row.kind is Kind.FIELD:
@@ -263,7 +301,7 @@ def check_codes(data: Array, scheme: QuantScheme) -> None:
         _checked(data, scheme.value.format, signed=scheme.codes_signed)
 
 
-def pack(codes: Array, value: QuantValue | str, store: QuantStore | str = "packed_u32") -> Array:
+def pack(codes: Any, value: QuantValue | str, store: QuantStore | str = "packed_u32") -> Any:
     """Return words of codes.
 
     Along the packed axis, code k of a line occupies bits ``[k * bits, (k + 1) * bits)`` of its
@@ -271,7 +309,7 @@ def pack(codes: Array, value: QuantValue | str, store: QuantStore | str = "packe
 
     Parameters
     ----------
-    codes : ndarray of integers
+    codes : array of integers
         Signed integers for the Q values, fields for all others; any rank.
     value : QuantValue or str
         The format, which gives the width.
@@ -281,7 +319,7 @@ def pack(codes: Array, value: QuantValue | str, store: QuantStore | str = "packe
 
     Returns
     -------
-    ndarray
+    array of the library of `codes`
         uint32 or uint8 words, the packed axis divided by the codes per word, rounding up; int8
         or uint8 codes for the native store.
 
@@ -291,14 +329,17 @@ def pack(codes: Array, value: QuantValue | str, store: QuantStore | str = "packe
         A code lies outside its field: 9 does not fit into four signed bits.
     LayoutError
         The packed axis does not exist.
+    UnsupportedSchemeError
+        The array is traced, lazy, or not in CPU memory.
     """
     value, store = QuantValue.of(value, "value"), QuantStore.of(store)
     signed = value.kind is Kind.INT
-    array = _checked(codes, value.format, signed=signed)
+    array = _checked(_memory(codes, "pack", _scheme_of(value, store)), value.format, signed=signed)
     if not store.is_packed:
-        return np.array(array, np.int8 if signed else np.uint8)
+        return _returned(np.array(array, np.int8 if signed else np.uint8), codes)
     fields = array.astype(np.int8).view(np.uint8) if signed else array.astype(np.uint8)
-    return pack_fields(fields & np.uint8((1 << value.bits) - 1), value, store)
+    words = pack_fields(fields & np.uint8((1 << value.bits) - 1), value, store)
+    return _returned(words, codes)
 
 
 def pack_fields(fields: npt.NDArray[np.uint8], value: QuantValue, store: QuantStore) -> Array:
@@ -323,16 +364,16 @@ def pack_fields(fields: npt.NDArray[np.uint8], value: QuantValue, store: QuantSt
 
 
 def unpack(
-    words: Array,
+    words: Any,
     value: QuantValue | str,
     store: QuantStore | str,
     extent: int | None = None,
-) -> Array:
+) -> Any:
     """Return the codes in words; the inverse of :func:`pack`.
 
     Parameters
     ----------
-    words : ndarray
+    words : array
         uint32 or uint8 words, as the store asks.
     value : QuantValue or str
         The format, which gives the width.
@@ -343,19 +384,22 @@ def unpack(
 
     Returns
     -------
-    ndarray
+    array of the library of `words`
         int8 for the Q values, sign-extended; uint8 fields for all others.
 
     Raises
     ------
     LayoutError
         `words` has not the store's dtype, or no axis of that many codes.
+    UnsupportedSchemeError
+        The array is traced, lazy, or not in CPU memory.
     """
-    value = QuantValue.of(value, "value")
-    fields = unpack_fields(words, value, QuantStore.of(store), extent)
-    if value.kind is not Kind.INT:
-        return fields
-    return sign_extend(fields, value.bits)
+    value, store = QuantValue.of(value, "value"), QuantStore.of(store)
+    memory = _memory(words, "unpack", _scheme_of(value, store))
+    codes: Array = unpack_fields(memory, value, store, extent)
+    if value.kind is Kind.INT:
+        codes = sign_extend(codes, value.bits)
+    return _returned(codes, words)
 
 
 def sign_extend(fields: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int8]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arrayq._paths.generic import words
+from arrayq.capability import Profile
 from arrayq.codes import pack_fields, unpack_fields
 from arrayq.errors import ArrayTypeError, LayoutError, UnsupportedSchemeError
 from arrayq.layout import Plan, plan
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
     from arrayq.interop.access import Access
 
-__all__ = ["NativeArrays", "from_native", "native"]
+__all__ = ["NativeArrays", "code_dtype", "from_native", "native", "scale_dtype"]
 
 _EVERYWHERE: Final = ("int8", "uint8", "float32")
 _PAIRS: Final = QuantStore(StoreKind.PACKED_NATIVE, 0)
@@ -78,9 +79,9 @@ def native(q: QuantizedArray) -> NativeArrays:
             f"{q.block_offset}; q.requantize(q.scheme) starts on one"
         )
     access = library_of(q.data).reach()
-    name = _code_dtype(q.scheme.value, access)
+    name = code_dtype(q.scheme.value, access.profile)
     data = _paired(q) if name.endswith("_x2") else _one_each(q)
-    scale_name = _scale_dtype(q.scheme.scale_dtype, access)
+    scale_name = scale_dtype(q.scheme.scale_dtype, access.profile)
     return NativeArrays(
         access.reinterpreted(data, name),
         access.reinterpreted(q.scale_data, scale_name),
@@ -114,7 +115,7 @@ def from_native(
     zero_point : array, optional
         For affine schemes: zero points as stored.
     extent : int, optional
-        Length of the packed axis, for an odd one that pairs do not tell.
+        Length of the last axis where the dtype holds pairs; by default an even one.
     nonfinite : {"raise", "propagate"}, optional
         Whether NaN scales are refused, which is the default, or allowed.
 
@@ -135,13 +136,13 @@ def from_native(
     scheme = parse_scheme(scheme)
     here = located(data)
     access = here.access
-    name = _code_dtype(scheme.value, access)
+    name = code_dtype(scheme.value, access.profile)
     if here.dtype != name:
         raise ArrayTypeError(
             f"data requires {name} for {scheme.value} codes of {access.profile.name}, got "
             f"{here.dtype}"
         )
-    wanted = _scale_dtype(scheme.scale_dtype, access)
+    wanted = scale_dtype(scheme.scale_dtype, access.profile)
     got = access.dtype_name(scale)
     if got != wanted:
         raise ArrayTypeError(
@@ -152,11 +153,10 @@ def from_native(
     if name.endswith("_x2"):
         pairs = tuple(codes.shape)
         length = 2 * pairs[-1] if extent is None else extent
+        extent = length
         if scheme.store != _PAIRS:
             fields = _unpacked(codes, scheme.value, _PAIRS, length, access)
             codes, extent = _stored(fields, scheme, access), _extent(fields, scheme)
-        else:
-            extent = length
     elif scheme.store.is_packed:
         codes, extent = _stored(codes, scheme, access), _extent(codes, scheme)
     return QuantizedArray(
@@ -170,27 +170,39 @@ def from_native(
     )
 
 
-def _code_dtype(value: QuantValue, access: Access) -> str:
-    names = (*access.profile.native_dtypes, *_EVERYWHERE)
+def code_dtype(value: QuantValue, row: Profile) -> str:
+    """Return the name of the dtype that a library has for the codes of a value.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        It has none.
+    """
     name = value.format.native_dtype
     for candidate in (name, f"{name}_x2"):
-        if candidate in names:
+        if candidate in (*row.native_dtypes, *_EVERYWHERE):
             return candidate
     raise UnsupportedSchemeError(
-        f"native on {access.profile.name} requires a dtype for {value} codes, which "
-        f"{access.profile.name} lacks; use q.codes()"
+        f"native on {row.name} requires a dtype for {value} codes, which {row.name} lacks; use "
+        "q.codes()"
     )
 
 
-def _scale_dtype(dtype: ScaleDtype, access: Access) -> str:
+def scale_dtype(dtype: ScaleDtype, row: Profile) -> str:
+    """Return the name of the dtype that a library has for scales.
+
+    Raises
+    ------
+    UnsupportedSchemeError
+        It has none.
+    """
     name = dtype.format.native_dtype
-    if name in (*access.profile.native_dtypes, *_EVERYWHERE):
-        return name
-    if name == "float16" and name in access.profile.dtypes:
+    has_half = name == "float16" and name in row.dtypes
+    if has_half or name in (*row.native_dtypes, *_EVERYWHERE):
         return name
     raise UnsupportedSchemeError(
-        f"native on {access.profile.name} requires a dtype for {dtype} scales, which "
-        f"{access.profile.name} lacks; use q.scale"
+        f"native on {row.name} requires a dtype for {dtype} scales, which {row.name} lacks; use "
+        "q.scale"
     )
 
 

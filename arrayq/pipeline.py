@@ -27,7 +27,7 @@ import numpy as np
 from arrayq import recording
 from arrayq._paths import host
 from arrayq._paths.parts import Met, Policy, Stored
-from arrayq._paths.threads import resolve_threads
+from arrayq._paths.threads import is_unset, resolve_threads
 from arrayq.array import QuantizedArray, made_of
 from arrayq.capability import require
 from arrayq.errors import ArgumentError, ArrayTypeError
@@ -146,8 +146,10 @@ def quantize(
             except (TypeError, KeyError):
                 pass
             else:
-                flags, data, scale_data, zero_point, tensor_scale = prepared.into_new(
-                    view, policy, resolve_threads(threads)
+                count = 1 if threads is None and is_unset() else resolve_threads(threads)
+                made = prepared.at_once(view, policy) if count == 1 else None
+                flags, data, scale_data, zero_point, tensor_scale = (
+                    prepared.into_new(view, policy, count) if made is None else made
                 )
                 if flags:
                     check_met(Met(flags), policy, located(x))
@@ -160,7 +162,7 @@ def quantize(
         return QuantizedArray._of(task.elsewhere(), task.plan)
     stored = task.allocate() if out is None else reused(out, task.plan, task.here)
     if qparams is not None:
-        _store_given(qparams, task, stored)
+        _store_given(task, stored)
     task.on_host(stored, scaled=qparams is not None)
     return task.wrapped(stored) if out is None else out
 
@@ -438,11 +440,12 @@ def _quiet() -> contextlib.AbstractContextManager[None]:
     return np.errstate(all="ignore")
 
 
-def _store_given(qparams: QParams, task: _Task, stored: Stored) -> None:
+def _store_given(task: _Task, stored: Stored) -> None:
     """Write given parameters into `stored`, after checking them."""
     scheme = task.plan.scheme
+    assert task.qparams is not None, "there are parameters to store"
     given = validate(
-        qparams, scheme, task.plan.grid, allow_nan=task.policy is Policy.PROPAGATE, copy=False
+        task.qparams, scheme, task.plan.grid, allow_nan=task.policy is Policy.PROPAGATE, copy=False
     )
     store_scales(given.scale, scheme.scale_dtype, stored.scale_data)
     if scheme.zero is not None and stored.zero_point is not None:

@@ -65,8 +65,8 @@ def stored_elsewhere(
             _check(space, fits, "tensor_scale", "whose products with the scales float32 can hold")
     if scheme.zero is not None:
         dtype = scheme.zero.dtype
-        numbers = _on_grid(space, qparams.zero_point, layout.grid, "zero_point", dtype.number_dtype)
-        zero_point = zeros.encode(space, numbers, dtype)
+        numbers = _on_grid(space, qparams.zero_point, layout.grid, "zero_point", "float32")
+        zero_point = zeros.encode(space, space.cast(numbers, dtype.number_dtype), dtype)
         if visible:
             same = zeros.decode(space, zero_point, dtype) == numbers
             _check(space, same, "zero_point", f"that {dtype} can represent")

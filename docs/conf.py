@@ -17,6 +17,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.doctest",
     "registry_tables",
+    "namespace_tables",
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
@@ -40,5 +41,8 @@ doctest_global_setup = """
 from arrayq import *
 import arrayq as aq
 import numpy as np
+from importlib.util import find_spec
+def missing(name):
+    return find_spec(name) is None
 """
 doctest_test_doctest_blocks = "default"

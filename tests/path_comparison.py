@@ -15,7 +15,7 @@ from arrayq._paths.space import Space
 from arrayq.layout import Plan, plan
 from arrayq.numerics import Calibration
 
-NUMPY = Space(array_api_compat.numpy)
+NUMPY = Space(array_api_compat.numpy, views=True, rewrites=False)
 PARTS = ("scale_data", "zero_point", "tensor_scale", "data")
 QUIET = {"over": "ignore", "under": "ignore", "divide": "ignore", "invalid": "ignore"}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import arrayq
+from arrayq.capability import PROFILES
 from arrayq.formats import FORMATS
 
 RULES = {
@@ -92,6 +93,25 @@ def test_every_rule_with_choices_is_known_to_the_test_above():
     assert set(RULES) == {rule for rule, choice in defaults.items() if isinstance(choice, str)}
 
 
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_array_library_has_a_page_that_its_row_writes(name):
+    text = page(f"namespaces/{name}.md")
+    for directive in ("profile-table", "refusal-table", "capability-table"):
+        assert f"```{{{directive}}} {name}\n" in text
+    assert re.search(rf"^{name}$", page("namespaces/index.md"), re.MULTILINE)
+
+
+def test_no_page_is_about_an_array_library_without_a_row():
+    pages = {path.stem for path in (DOCS / "namespaces").glob("*.md")}
+    assert pages - {"index", "adding"} == set(PROFILES)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_array_library_is_in_the_table_of_the_readme(name):
+    table = README.read_text(encoding="utf-8").partition("## Works on your arrays")[2]
+    assert f"docs/namespaces/{name}.md" in table.partition("\n## ")[0]
+
+
 def readme_commands():
     return runpy.run_path(str(ROOT / ".ci" / "readme_command.py"))["readme_commands"]()
 
@@ -109,9 +129,12 @@ def test_the_readme_commands_install_what_they_promise():
     assert ".[test]" in shlex.split(commands["test"])
 
 
-def test_the_readme_example_runs(capsys):
+@pytest.mark.parametrize("name", ["library", "torch", "jax", "dask"])
+def test_the_readme_example_runs(name, capsys):
+    if name != "library":
+        pytest.importorskip(name)
     text = README.read_text(encoding="utf-8")
-    example = re.search(r"<!-- example: library -->\n```python\n(.*?)\n```", text, re.DOTALL)
+    example = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)\n```", text, re.DOTALL)
     exec(compile(example[1], "README.md", "exec"), {})
     assert "True" in capsys.readouterr().out
 

@@ -29,12 +29,18 @@ class Space:
         ``"int64"`` where the library has no arithmetic for uint32.
     index_integer : str
         The integer dtype of the indices that ``take`` accepts.
+    views : bool
+        Whether arrays have a ``view(dtype)`` onto their bits, which the standard lacks.
+    rewrites : bool
+        Whether a compiler may replace arithmetic by other arithmetic, with other roundings.
     """
 
     xp: Any
     device: Any = None
     word_integer: str = "uint32"
     index_integer: str = "int32"
+    views: bool = False
+    rewrites: bool = True
 
     def dtype(self, name: str) -> Any:
         """Return the dtype object of a name."""
@@ -52,10 +58,24 @@ class Space:
         """Return the integers from 0 up to `stop`, which is not among them."""
         return self.xp.arange(stop, dtype=self.dtype(dtype), **self.on())
 
+    def taken(self, table: Sequence[float], places: Array, dtype: str = "float32") -> Array:
+        """Return the entries of a table of Python numbers at places; an array of their shape.
+
+        The standard takes along one axis only.
+        """
+        flat = self.xp.reshape(self.cast(places, self.index_integer), (-1,))
+        return self.xp.reshape(
+            self.xp.take(self.constant(table, dtype), flat, axis=0), places.shape
+        )
+
     def cast(self, x: Array, dtype: str) -> Array:
         """Return an array in the dtype of a name: itself where it has it."""
         target = self.dtype(dtype)
         return x if x.dtype == target else self.xp.astype(x, target)
+
+    def viewed(self, x: Array, dtype: str) -> Array:
+        """Return the bits of an array in another dtype of their size, where there are views."""
+        return x.view(self.dtype(dtype))
 
     def brought(self, given: Any) -> Array:
         """Return numbers of Python or NumPy as an array of the library; its own as they are."""
@@ -70,6 +90,21 @@ class Space:
         both are numbers: before its version 2024.12 the standard takes no numbers here.
         """
         return self.xp.where(condition, self._as(yes, no), self._as(no, yes))
+
+    def minimum(self, x: Array, bound: float) -> Array:
+        """Return `x`, or a bound where that is less; either where `x` is NaN.
+
+        The standard has this from version 2023.12 on, as does every library with views.
+        """
+        if self.views:
+            return self.xp.minimum(x, self._as(bound, x))
+        return self.where(x < bound, x, bound)
+
+    def maximum(self, x: Array, bound: float) -> Array:
+        """Return `x`, or a bound where that is more; either where `x` is NaN."""
+        if self.views:
+            return self.xp.maximum(x, self._as(bound, x))
+        return self.where(x > bound, x, bound)
 
     def _as(self, choice: Array | float, other: Array | float) -> Array:
         if not isinstance(choice, int | float):

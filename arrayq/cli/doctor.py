@@ -13,19 +13,28 @@ import click
 import arrayq
 from arrayq._kernels import available_levels, kernels
 from arrayq._paths.threads import resolve_threads
+from arrayq.capability import PROFILES
 from arrayq.cli import console
 from arrayq.cli.options import json_option
 from arrayq.report.table import Table
 
 __all__ = ["doctor"]
 
-_PACKAGES = ("numpy", "array-api-compat", "click", "rich", "ml_dtypes", "safetensors")
+_PACKAGES = ("array-api-compat", "click", "rich", "ml_dtypes", "safetensors")
+_DISTRIBUTIONS = {
+    "array_api_strict": ("array-api-strict",),
+    "cupy": ("cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-rocm-7-0"),
+}
+"""What array libraries are installed as, where that is not the name of their row."""
 
 
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Print versions, the instruction set in use, and threads: what a report of a fault needs."""
+    """Print versions, the instruction set in use, threads, and the array libraries installed.
+
+    It is what a report of a fault needs. Array libraries are looked up and not imported.
+    """
     facts = {
         "arrayq": arrayq.__version__,
         "installed in": str(Path(arrayq.__file__).parent),
@@ -37,7 +46,8 @@ def doctor(as_json: bool) -> None:
         "processors": str(os.cpu_count()),
         "threads by default": _default_threads(),
         "ARRAYQ_NUM_THREADS": os.environ.get("ARRAYQ_NUM_THREADS", "not set"),
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: _version(name) or "not installed" for name in _PACKAGES},
+        **{name: _library(name) for name in PROFILES if name != "other"},
     }
     if as_json:
         console.print_json(facts)
@@ -45,11 +55,21 @@ def doctor(as_json: bool) -> None:
     console.print_table(Table(("fact", "value"), tuple(facts.items()), text_columns=2))
 
 
-def _version(package: str) -> str:
+def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _library(name: str) -> str:
+    """Return the version of an array library and the paths that its arrays take."""
+    versions = (_version(package) for package in _DISTRIBUTIONS.get(name, (name,)))
+    version = next(filter(None, versions), None)
+    if version is None:
         return "not installed"
+    paths = PROFILES[name].paths
+    return f"{version}; path {', else '.join(paths)}" if paths else f"{version}; refused"
 
 
 def _default_threads() -> str:

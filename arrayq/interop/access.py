@@ -56,7 +56,10 @@ class Access:
     def space(self, x: Array) -> Space:
         """Return where an array is computed."""
         row = self.profile
-        return Space(self.namespace(x), self.device(x), row.word_integer, row.index_integer)
+        return Space(
+            self.namespace(x), self.device(x), row.word_integer, row.index_integer,
+            row.views, row.rewrites,
+        )  # fmt: skip
 
     def shape(self, x: Array) -> tuple[int, ...]:
         """Return the shape of an array.

@@ -44,21 +44,18 @@ class JaxAccess(Access):
 
     def wrap(self, host: Host, like: Any, dtype: str | None = None) -> Any:
         """Return an array on the device of `like`; memory that starts on 64 bytes is taken over."""
-        if host.flags.writeable and host.flags.c_contiguous and host.ctypes.data % 64 == 0:
-            array = jnp.from_dlpack(host)
-        else:
-            array = jnp.asarray(host)
-        return self._beside(array, like)
+        return self._beside(host, like)
 
     def asarray(self, host: Host, like: Any) -> Any:
         """Return a copy on the device of `like`."""
-        return self._beside(jnp.asarray(host), like)
+        return self._beside(np.array(host), like)
 
-    def _beside(self, array: Any, like: Any) -> Any:
-        device = self.device(like)
-        if device is None or device == array.device:
-            return array
-        return jax.device_put(array, device)
+    def _beside(self, host: Host, like: Any) -> Any:
+        # as numpy.asarray of a JAX array does, this keeps memory alive and takes it as it is;
+        # unlike from_dlpack, in any dtype, and on a device only where `like` was put on one
+        if isinstance(like, jax.core.Tracer) or not like.committed:
+            return jax.device_put(host)
+        return jax.device_put(host, like.sharding)
 
     def detached(self, x: Any) -> Any:
         """Return an array that no gradient flows through."""
@@ -98,20 +95,24 @@ class JaxAccess(Access):
         self, x: Any, forward: Callable[[Any], tuple[Any, Callable[[], Any]]]
     ) -> Any:
         """Return the first result of `forward`; its gradient is passed where the second is true."""
-
-        @jax.custom_vjp
-        def passed(x: Any) -> Any:
+        if not isinstance(x, jax.core.Tracer):
             return forward(x)[0]
+        detached = jax.lax.stop_gradient(x)
+        y, inside = forward(detached)
+        return _passed(x, y, inside())
 
-        def ahead(x: Any) -> tuple[Any, Any]:
-            y, inside = forward(x)
-            return y, inside()
 
-        def back(inside: Any, gradient: Any) -> tuple[Any]:
-            return (jnp.where(inside, gradient, jnp.zeros_like(gradient)),)
+@jax.custom_jvp
+def _passed(x: Any, y: Any, inside: Any) -> Any:
+    """Return `y`, which changes with `x` where `inside` is true, and nowhere else."""
+    return y
 
-        passed.defvjp(ahead, back)
-        return passed(x)
+
+@_passed.defjvp
+def _tangent(primals: Any, tangents: Any) -> Any:
+    _, y, inside = primals
+    tangent = tangents[0]
+    return y, jnp.where(inside, tangent, jnp.zeros_like(tangent))
 
 
 def _register(tree: trees.Tree) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -60,3 +61,18 @@ class MlxAccess(Access):
     def sees_values(self, x: Any) -> bool:
         """Whether the array is not one that a transformation traces."""
         return self.view(x) is not None
+
+    def straight_through(
+        self, x: Any, forward: Callable[[Any], tuple[Any, Callable[[], Any]]]
+    ) -> Any:
+        """Return the first result of `forward`; its gradient is passed where the second is true."""
+
+        @mx.custom_function
+        def passed(x: Any) -> Any:
+            return forward(x)[0]
+
+        @passed.vjp
+        def back(x: Any, gradient: Any, _: Any) -> Any:
+            return mx.where(forward(x)[1](), gradient, mx.zeros_like(gradient))
+
+        return passed(x)

@@ -36,7 +36,7 @@ def getitem(q: QuantizedArray, index: Any) -> QuantizedArray:
     from arrayq.array import QuantizedArray
 
     listed = index if isinstance(index, tuple) else (index,)
-    if all(type(entry) in _BASIC for entry in listed):
+    if all(type(entry) in _OWN for entry in listed):
         return _indexed(parts_of(q, "indexing"), listed, listed).close()
     if any(isinstance(entry, QuantizedArray) for entry in listed):
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
@@ -45,6 +45,8 @@ def getitem(q: QuantizedArray, index: Any) -> QuantizedArray:
 
 
 _BASIC: Final = frozenset({int, slice, type(None), type(Ellipsis)})
+_OWN: Final = _BASIC | {list, np.ndarray}
+"""Types of entries that are of no other library, although a list may hold what is."""
 
 
 def _parts_for(q: QuantizedArray, operation: str, *positions: Any) -> Parts:
@@ -74,18 +76,18 @@ class _Entry:
 
 
 def _is_mask(index: Any) -> bool:
-    return isinstance(index, np.ndarray) and index.dtype == np.bool_
+    return isinstance(index, np.ndarray) and index.dtype.kind == "b"
 
 
-def _indexed(parts: Parts, index: tuple[Any, ...], basic: tuple[Any, ...] | None = None) -> Parts:
+def _indexed(parts: Parts, index: tuple[Any, ...], probed: tuple[Any, ...] | None = None) -> Parts:
     """Apply an index in which arrays of other libraries are seen, or unseen.
 
-    `basic` is the same index where it holds no arrays.
+    `probed` is the index that NumPy is asked about, where that is known.
     """
-    if basic is None:
-        basic = tuple(one.probe if isinstance(one, Unseen) else one for one in index)
-        index = tuple(map(_array_or_basic, index))
-    probe(parts.shape)[basic]
+    if probed is None:
+        probed = tuple(one.probe if isinstance(one, Unseen) else one for one in index)
+    probe(parts.shape)[probed]
+    index = tuple(entry if type(entry) in _BASIC else _array_or_basic(entry) for entry in index)
     entries = _entries(index, len(parts.axes))
     for axis, entry in ((e.axis, e.index) for e in entries if isinstance(e.index, slice)):
         if entry != _FULL:
@@ -101,6 +103,8 @@ def _array_or_basic(entry: Any) -> Any:
         return entry
     if isinstance(entry, bool | np.bool_):
         return np.asarray(entry)
+    if isinstance(entry, np.ndarray) and entry.ndim:
+        return entry
     try:
         return operator.index(entry)
     except TypeError:
@@ -230,7 +234,7 @@ def _is_number(array: Host | Unseen) -> bool:
 
 def _integer_arrays(index: Host | Unseen) -> tuple[Host | Unseen, ...]:
     """The arrays of integers, one for each axis, that an index array stands for."""
-    if isinstance(index, Unseen) or index.dtype != np.bool_:
+    if isinstance(index, Unseen) or index.dtype.kind != "b":
         return (index,)
     return index.nonzero() if index.ndim else ()
 

@@ -1,25 +1,22 @@
 """Sphinx directives that write the tables of the documentation from the package's own rows.
 
-``format-table``      rows of `arrayq.formats`, by name
-``code-table``        what each code of one format of up to four bits means, or of ``nf4``
-``spelling-table``    the short spellings of schemes, from `arrayq.presets`
-``capability-table``  what a namespace can do, from `arrayq.capability`
-``command-help``      the help text of one command of the command line
+``format-table``    rows of `arrayq.formats`, by name
+``code-table``      what each code of one format of up to four bits means, or of ``nf4``
+``spelling-table``  the short spellings of schemes, from `arrayq.presets`
+``command-help``    the help text of one command of the command line
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 
 import click
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from arrayq import capability, capability_table, presets
+from arrayq import presets
 from arrayq.cli.app import program
 from arrayq.formats import FORMATS, NF4_CODEBOOK, Format, Kind, format_of
 
@@ -123,62 +120,6 @@ class SpellingTable(SphinxDirective):
         return [table(["spelling", "scheme"], rows)]
 
 
-class CapabilityTable(SphinxDirective):
-    """What one namespace can do, and why not where it cannot."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return one table for each group of operations with the same answers."""
-        answers: dict[tuple[_Answer, ...], list[str]] = {}
-        rows = capability_table.capabilities(self.arguments[0])
-        for operation, of_operation in groupby(rows, key=lambda row: row.operation):
-            answers.setdefault(_merged(of_operation), []).append(operation)
-        written: list[nodes.Node] = [self._dtypes()]
-        for merged, operations in answers.items():
-            title = [piece for name in operations for piece in (nodes.Text(", "), literal(name))]
-            header = ["value", "mode", "scale dtype", "store", "works"]
-            written += [nodes.paragraph("", "", *title[1:]), table(header, merged)]
-        return written
-
-    def _dtypes(self) -> nodes.paragraph:
-        dtypes = capability.PROFILES[self.arguments[0]].dtypes
-        listed = [piece for name in dtypes for piece in (nodes.Text(", "), literal(name))]
-        return nodes.paragraph("", "", nodes.Text("Arrays that can be quantized: "), *listed[1:])
-
-
-_Answer = tuple[str, str, str, str, str]
-
-
-def _merged(rows: Iterable[capability_table.CapabilityRow]) -> tuple[_Answer, ...]:
-    """Return the answers of one operation, rows that differ in one part only put together."""
-    answers = [
-        (row.value, row.mode or "", row.scale or "", row.store or "", _answer(row)) for row in rows
-    ]
-    for part in (2, 3, 0):
-        every = len({answer[part] for answer in answers})
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for answer in answers:
-            groups.setdefault((*answer[:part], *answer[part + 1 :]), []).append(answer[part])
-        answers = [
-            (*rest[:part], _listed(names, every), *rest[part:])  # type: ignore[misc]
-            for rest, names in groups.items()
-        ]
-    return tuple(answers)
-
-
-def _answer(row: capability_table.CapabilityRow) -> str:
-    """Return "yes", or what is required, without the names that the table's other cells give."""
-    if row.ok:
-        return "yes"
-    required = row.reason.partition(", got ")[0].removeprefix(f"{row.operation} on ")
-    return "no: " + re.sub(rf"\b(value )?{row.value}\b", "the value", required)
-
-
-def _listed(names: Sequence[str], every: int) -> str:
-    return "every" if len(names) == every > 1 else ", ".join(names)
-
-
 class CommandHelp(SphinxDirective):
     """The help text of one command of the command line, as the terminal shows it."""
 
@@ -199,6 +140,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("format-table", FormatTable)
     app.add_directive("code-table", CodeTable)
     app.add_directive("spelling-table", SpellingTable)
-    app.add_directive("capability-table", CapabilityTable)
     app.add_directive("command-help", CommandHelp)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
+import array_api_compat.numpy
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -26,7 +28,9 @@ from scheme_drawing import problems, scheme_of, seeds
 import arrayq as aq
 from arrayq._paths import generic
 from arrayq._paths.generic import scales, zeros
+from arrayq._paths.generic.binades import split_binade
 from arrayq._paths.parts import Policy, Stored
+from arrayq._paths.space import Space
 from arrayq.layout import plan
 from arrayq.numerics import (
     Numerics,
@@ -389,3 +393,19 @@ def test_scales_alone_come_without_data() -> None:
     expected = by_host(x, layout)
     assert_same_bits(got.scale_data, expected.scale_data, "scales")
     assert_same_bits(got.tensor_scale, expected.tensor_scale, "tensor scale")
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e3m2", "ue4m3", "f16", "bf16", "ue8m0"])
+def test_exponents_without_a_view_of_bits(name: str) -> None:
+    row = aq.formats.FORMATS[name]
+    first, last = max(math.frexp(row.smallest_normal)[1] - 1, -126), row.largest_exponent
+    powers = np.ldexp(np.float32(1), np.arange(max(first - 30, -149), last + 1)).astype(np.float32)
+    fractions = np.random.default_rng(0).uniform(1, 2, (2000, 1)).astype(np.float32)
+    ends = np.asarray([[1.0], [1 + 2.0**-23], [1.5], [2 - 2.0**-23]], np.float32)
+    x = np.concatenate([(np.concatenate([ends, fractions]) * powers).ravel(), [np.float32(0)]])
+    x = x.astype(np.float32)
+    plain = Space(array_api_compat.numpy, rewrites=False)
+    seen, computed = (split_binade(space, x, first, last) for space in (NUMPY, plain))
+    for got, expected in zip(computed, seen, strict=True):
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.ldexp(seen[1], seen[0].astype(int) + first), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,11 @@ def _torch() -> Library:
     torch = pytest.importorskip("torch")
     from array_api_compat import torch as xp
 
-    return Library(Space(xp, word_integer="int64"), torch.from_numpy, lambda x: x.numpy())
+    return Library(
+        Space(xp, word_integer="int64", views=True, rewrites=False),
+        torch.from_numpy,
+        lambda x: x.numpy(),
+    )
 
 
 def _torch_fx() -> Library:
@@ -129,12 +133,12 @@ def _torch_fx() -> Library:
 
 def _jax() -> Library:
     jax = pytest.importorskip("jax")
-    return Library(Space(jax.numpy), jax.numpy.asarray, np.asarray)
+    return Library(Space(jax.numpy, views=True), jax.numpy.asarray, np.asarray)
 
 
 def _jax_jit() -> Library:
     jax = pytest.importorskip("jax")
-    return Library(Space(jax.numpy), jax.numpy.asarray, np.asarray, jax.jit)
+    return Library(Space(jax.numpy, views=True), jax.numpy.asarray, np.asarray, jax.jit)
 
 
 def _strict(device: str | None = None) -> Library:
@@ -142,7 +146,7 @@ def _strict(device: str | None = None) -> Library:
     place = None if device is None else xp.Device(device)
     cpu = xp.Device("CPU_DEVICE")
     return Library(
-        Space(xp, device=place),
+        Space(xp, device=place, rewrites=False),
         lambda x: xp.asarray(x, device=place),
         lambda x: np.asarray(x.to_device(cpu)),
     )
@@ -150,12 +154,12 @@ def _strict(device: str | None = None) -> Library:
 
 def _mlx() -> Library:
     xp = pytest.importorskip("mlx.core")
-    return Library(Space(xp), xp.array, np.asarray)
+    return Library(Space(xp, views=True, rewrites=False), xp.array, np.asarray)
 
 
 def _mlx_compiled() -> Library:
     xp = pytest.importorskip("mlx.core")
-    return Library(Space(xp), xp.array, np.asarray, xp.compile)
+    return Library(Space(xp, views=True, rewrites=False), xp.array, np.asarray, xp.compile)
 
 
 def _dask() -> Library:
@@ -283,7 +287,7 @@ def test_torch_batches_and_arrays_without_memory(name: str) -> None:
     for i, one in enumerate(expected):
         for got, other in zip(parts, one, strict=True):
             assert_same_bits(got[i].numpy(), other, name)
-    meta = Space(library.space.xp, device=torch.device("meta"), word_integer="int64")
+    meta = replace(library.space, device=torch.device("meta"))
     shapes = both_ways(Library(meta, None, None), layout, Policy.PROPAGATE)(  # type: ignore[arg-type]
         torch.empty(layout.shape, device="meta")
     )
@@ -329,7 +333,7 @@ def test_no_division_under_jit_is_anything_but_a_division() -> None:
     jax = pytest.importorskip("jax")
     from arrayq._paths.generic.guards import divide, settle
 
-    space = Space(jax.numpy)
+    space = Space(jax.numpy, views=True)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((4096, 256)).astype(np.float32)
     s = rng.uniform(0.5, 2, (4096, 1)).astype(np.float32)

@@ -3,7 +3,7 @@
 ::
 
     ranges.py    elements -> statistics of blocks     blocks.py      split, reduce, spread
-    settled.py   statistics -> what scales need       binades.py     exponents by halving
+    settled.py   statistics -> what scales need       binades.py     powers of two below
     scaling.py   all that is stored beside codes      minifloats.py  numbers <-> codes of floats
     scales.py    ranges -> stored scales -> numbers   powers.py      scales that are powers of two
     zeros.py     bounds, scales -> zero points        rounding.py    the rules, by name

@@ -1,32 +1,38 @@
-"""Exponents by halving: the standard has neither frexp nor log2, and log2 is inexact.
+"""Exponents without frexp, which the standard lacks.
 
-The exponent of a number is found bit by bit, from the largest step down: wherever the number
-reaches the binade that far up, it is divided by the step's power of two, which is exact. This
-works in any shape, needs no table, and fuses into one loop where a compiler fuses.
+They are read from the bits of numbers where a library shows them; elsewhere they are the log2 of
+the power of two below a number. That power is what Rump's algorithm finds in four operations
+(Accurate floating-point summation, part I, 2008, algorithm 3.5): with ``q = (2**23 + 1) * x``,
+``q - f32(q * pred(1))`` is the unit in the first place of `x`. A library's log2 is inexact, and no
+floor of it is an exponent; but that of a power of two is near enough to a whole number to be
+rounded to it.
+
+Each step names the one before it few times: a compiler that puts the definition of an operand
+wherever it stands, as that of torch does, takes time that is exponential in the depth of choices
+on choices.
 """
 
 from __future__ import annotations
 
-from arrayq._paths.generic.guards import power_of_two
+from arrayq._paths.generic.guards import power_of_two, settle
 from arrayq._paths.space import Array, Space
 
-__all__ = ["power_of_offset", "reduce_to_binade"]
+__all__ = ["power_of_offset", "split_binade"]
 
-_MOST_SHIFTED = 30
-_LARGEST_STEP = 64
-"""Twice that, 2**128, is no float32."""
+_SPREAD = 2.0**23 + 1
+_BELOW_ONE = 1.0 - 2.0**-24
+_HIGH = 100
+"""Above this exponent `_SPREAD` times a number may be infinite."""
+_LIFT = 32
+
+# float32
+_MANTISSA_BITS = 23
+_MANTISSA = (1 << _MANTISSA_BITS) - 1
+_BIAS = 127
 
 
-def _steps(offsets: int) -> list[int]:
-    """Return powers of two, falling, that sum to the largest of a number of offsets or more."""
-    bits = (offsets - 1).bit_length()
-    steps = [1 << bit for bit in range(bits - 1, -1, -1)]
-    large = sum(step // _LARGEST_STEP for step in steps if step >= _LARGEST_STEP)
-    return [_LARGEST_STEP] * large + [step for step in steps if step < _LARGEST_STEP]
-
-
-def reduce_to_binade(space: Space, magnitude: Array, first: int, last: int) -> tuple[Array, Array]:
-    """Split magnitudes into a power of two and the rest.
+def split_binade(space: Space, magnitude: Array, first: int, last: int) -> tuple[Array, Array]:
+    """Split magnitudes into a binade and a significand.
 
     Parameters
     ----------
@@ -35,22 +41,47 @@ def reduce_to_binade(space: Space, magnitude: Array, first: int, last: int) -> t
     magnitude : float32 array
         Numbers of at least 0, below ``2**(last + 1)``.
     first, last : int
-        Exponents of the lowest and the highest binade.
+        Exponents of the lowest and the highest binade, of normal float32 numbers.
 
     Returns
     -------
     offset : float32 array
         Whole numbers from 0 to ``last - first``: how far the binade of a number lies above the
         lowest one; 0 for what lies below that.
-    reduced : float32 array
-        ``magnitude * 2**-offset``, exactly: in ``[2**first, 2**(first + 1))``, or below that.
+    significand : float32 array
+        ``magnitude / 2**(first + offset)``, exactly: from 1 to 2, or below 1 in what lies below
+        the lowest binade.
     """
-    offset = space.xp.zeros_like(magnitude)
-    for step in _steps(last - first + 1):
-        reaches = magnitude >= 2.0 ** (first + step)
-        magnitude = space.where(reaches, magnitude * 2.0**-step, magnitude)
-        offset = offset + space.where(reaches, float(step), 0.0)
-    return offset, magnitude
+    if space.views:
+        return _split_bits(space, magnitude, first)
+    if last <= _HIGH:
+        power = _power_below(space, magnitude, first)
+        return _exponent(space, power) - float(first), magnitude / power
+    large = magnitude >= 1.0
+    near = magnitude * space.where(large, 2.0**-_LIFT, 2.0**_LIFT)
+    power = _power_below(space, near, first + _LIFT)
+    lifted = space.where(large, float(-_LIFT), float(_LIFT))
+    return _exponent(space, power) - (lifted + float(first)), near / power
+
+
+def _split_bits(space: Space, magnitude: Array, first: int) -> tuple[Array, Array]:
+    bits = space.viewed(magnitude, "int32")
+    above = (bits >> _MANTISSA_BITS) - (first + _BIAS)
+    offset = space.where(above > 0, above, space.xp.zeros_like(above))
+    significand = space.viewed((bits & _MANTISSA) | (_BIAS << _MANTISSA_BITS), "float32")
+    below = power_of_two(space, space.minimum(magnitude, 2.0**first), -first)
+    return space.cast(offset, "float32"), space.where(above >= 0, significand, below)
+
+
+def _power_below(space: Space, x: Array, first: int) -> Array:
+    """Return the largest power of two that is not above `x`, and not below ``2**first``."""
+    spread = settle(space, x * _SPREAD)
+    power = spread - settle(space, spread * _BELOW_ONE)
+    return space.where(x >= 2.0**first, power, 2.0**first)
+
+
+def _exponent(space: Space, power: Array) -> Array:
+    return space.xp.round(space.xp.log2(power))
 
 
 def power_of_offset(space: Space, offset: Array, first: int, last: int) -> Array:
@@ -61,20 +92,9 @@ def power_of_offset(space: Space, offset: Array, first: int, last: int) -> Array
     space : Space
         Where to compute.
     offset : int32 array
-        From 0 to ``last - first``.
+        From 0 to ``last - first``, or one more, which gives any power.
     first, last : int
         The exponents of the result; normal float32 numbers.
     """
-    bits = (last - first).bit_length()
-    # shifts of up to 30 places give positive integers
-    low = bits if last - first < _MOST_SHIFTED else 4
-    # made of `offset`, since MLX's vmap shifts a constant by the offsets of the first batch
-    one = space.cast(offset >= 0, "int32")
-    power = space.cast(one << (offset & ((1 << low) - 1)), "float32")
-    power = power_of_two(space, power, first)
-    for bit in range(low, bits):
-        step = 1 << bit
-        is_set = (offset & step) != 0
-        for _ in range(max(1, step // _LARGEST_STEP)):
-            power = space.where(is_set, power * 2.0 ** min(step, _LARGEST_STEP), power)
-    return power
+    powers = [2.0**exponent for exponent in range(first, last + 1)]
+    return space.taken([*powers, powers[-1]], offset)

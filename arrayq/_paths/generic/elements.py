@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from arrayq._paths.generic.guards import computed_once, is_negative
 from arrayq._paths.generic.minifloats import code_of_magnitude
 from arrayq._paths.generic.rounding import round_magnitude
 from arrayq._paths.space import Array, Space
 from arrayq.edges import nearest_edges
 from arrayq.formats import Kind
-from arrayq.numerics import Rounding
 from arrayq.scheme import QuantMode, QuantScheme
 
 __all__ = [
@@ -34,7 +34,7 @@ def fields_of_whole(space: Space, whole: Array, scheme: QuantScheme) -> Array:
         return space.cast(whole, "int8")
     if scheme.value.format.signed:
         whole = space.where(whole < 0.0, whole + 2.0**scheme.value.bits, whole)
-    return space.cast(whole, "uint8")
+    return space.cast(_as_packed(space, whole, scheme), "uint8")
 
 
 def sign_extend(space: Space, fields: Array, bits: int) -> Array:
@@ -48,7 +48,7 @@ def sign_extend(space: Space, fields: Array, bits: int) -> Array:
 
 
 def fields_of_minifloats(
-    space: Space, quotients: Array, negative: Array, scheme: QuantScheme, uniform: Array | None
+    space: Space, quotients: Array, scheme: QuantScheme, uniform: Array | None
 ) -> Array:
     """Return the codes of quotients, uint8, saturating.
 
@@ -58,33 +58,25 @@ def fields_of_minifloats(
         Where to compute.
     quotients : float32 array
         Elements over their scales.
-    negative : bool array
-        Where codes get a sign.
     scheme : QuantScheme
         A scheme with a minifloat value.
     uniform : float32 array or None
         Random numbers for the stochastic rule.
     """
     row, rule = scheme.value.format, scheme.rounding
-    magnitude = space.xp.abs(quotients)
-    if rule is Rounding.HALF_EVEN and row.max_code <= _COUNTED_EDGES:
-        edges, _ = nearest_edges(row.values[: row.max_code + 1])
-        code = space.full((), 0, "uint8")
-        for place, edge in enumerate(edges):
-            # halves go to the even code: up from an odd one
-            above = magnitude >= edge if place % 2 else magnitude > edge
-            code = code + space.cast(above, "uint8")
-    else:
-        code = space.cast(
-            code_of_magnitude(
-                space,
-                magnitude,
-                row,
-                lambda steps: round_magnitude(space, steps, negative, rule, uniform),
-            ),
-            "uint8",
-        )
-    return code | (space.cast(negative, "uint8") << (row.bits - 1))
+    magnitude, negative = space.xp.abs(quotients), is_negative(space, quotients)
+
+    def round_steps(steps: Array) -> Array:
+        return round_magnitude(space, steps, negative, rule, uniform)
+
+    code = code_of_magnitude(space, magnitude, row, round_steps, alike=uniform is None)
+    code = space.where(negative, code + float(row.sign_mask), code)
+    return space.cast(_as_packed(space, code, scheme), "uint8")
+
+
+def _as_packed(space: Space, codes: Array, scheme: QuantScheme) -> Array:
+    """Return whole float32 codes, computed before they are taken apart and packed."""
+    return computed_once(space, codes) if scheme.store.is_packed else codes
 
 
 # Tables.
@@ -109,23 +101,17 @@ def codes_of_table(space: Space, quotients: Array, codebook: tuple[float, ...]) 
         place = _searched(space, quotients, edges)
     if order == list(range(len(order))):
         return space.cast(place, "uint8")
-    return _taken(space, space.constant(order, "uint8"), place)
+    return space.taken(order, place, "uint8")
 
 
 def _searched(space: Space, x: Array, edges: list[float]) -> Array:
     """Return how many of up to 255 ascending edges lie below each number, bit by bit."""
-    table = space.constant([*edges, *[math.inf] * (255 - len(edges))])
+    table = [*edges, *[math.inf] * (255 - len(edges))]
     place = space.full(x.shape, 0, space.index_integer)
     for step in (128, 64, 32, 16, 8, 4, 2, 1):
-        above = x > _taken(space, table, place + (step - 1))
+        above = x > space.taken(table, place + (step - 1))
         place = place + space.cast(above, space.index_integer) * step
     return place
-
-
-def _taken(space: Space, table: Array, indices: Array) -> Array:
-    """Return entries of a table; the standard takes along one axis only."""
-    flat = space.xp.reshape(space.cast(indices, space.index_integer), (-1,))
-    return space.xp.reshape(space.xp.take(table, flat, axis=0), indices.shape)
 
 
 # Back.
@@ -148,7 +134,7 @@ def numbers_of_fields(space: Space, fields: Array, scheme: QuantScheme) -> Array
         # one step for any format, the sign of zero included
         table = scheme.code_table()
         fields = space.cast(fields, "int32") & (len(table) - 1)
-        return _taken(space, space.constant(table), fields)
+        return space.taken(table, fields)
     if scheme.data_dtype != "int8" and row.signed:
         fields = sign_extend(space, fields, row.bits)
     return space.cast(fields, "float32")

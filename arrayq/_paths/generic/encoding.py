@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from arrayq._paths.generic import elements, words, zeros
 from arrayq._paths.generic.blocks import cut, join, spread
-from arrayq._paths.generic.guards import clamp, divide, is_negative, settle
+from arrayq._paths.generic.guards import clamp, computed_once, divide, settle
 from arrayq._paths.generic.noise import uniform
 from arrayq._paths.generic.rounding import round_whole
 from arrayq._paths.generic.scaling import effective_scales
@@ -61,16 +63,15 @@ def _codes(space: Space, x: Array, plan: Plan, scales: Array, numbers: Array | N
     format has -0; under NaN they are the code of 0.0.
     """
     scheme, row = plan.scheme, plan.scheme.value.format
-    spoiled = space.xp.isnan(scales)
-    dead = spoiled | (scales == 0.0)
-    quotients = _quotients(space, x, plan, space.where(dead, 1.0, scales))
-    quotients = space.where(spread(space, dead, plan), 0.0, quotients)
+    # what vanishes over infinity keeps its sign; scales of minifloats are not negative
+    quotients = _quotients(space, x, plan, space.where(scales == 0.0, math.inf, scales))
+    quotients = space.where(quotients == quotients, quotients, 0.0)
     if scheme.mode is QuantMode.LOOKUP:
+        if scheme.store.is_packed:
+            quotients = computed_once(space, quotients)
         return elements.codes_of_table(space, quotients, scheme.require_codebook())
     if row.kind is Kind.MINIFLOAT:
-        # scales of minifloats are not negative; a product that vanishes keeps the sign
-        negative = is_negative(space, x) & ~spread(space, spoiled, plan)
-        return elements.fields_of_minifloats(space, quotients, negative, scheme, numbers)
+        return elements.fields_of_minifloats(space, quotients, scheme, numbers)
     quotients = clamp(space, quotients, row.qmin, row.qmax)
     whole = round_whole(space, quotients, scheme.rounding, numbers)
     return elements.fields_of_whole(space, whole, scheme)

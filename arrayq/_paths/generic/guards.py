@@ -5,7 +5,7 @@ a scalar or a broadcast into a product with the reciprocal, merges two divisions
 other, and contracts ``a * b + c``, each with another rounding. It does not look through a choice
 that depends on the elements, so the operand to be hidden from it is made one. That such a choice
 always falls the same way for numbers, ``x == x``, is what only the person reading knows; guards
-such as ``abs(x) >= 0`` it folds away. Other libraries compute what is written.
+such as ``abs(x) >= 0`` it folds away. Where a library computes what is written there are no guards.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def divide(space: Space, x: Array, divisor: Array | float) -> Array:
 
     Where `x` is NaN the result is NaN.
     """
-    return x / space.where(x == x, divisor, 1.0)
+    return x / (space.where(x == x, divisor, 1.0) if space.rewrites else divisor)
 
 
 def settle(space: Space, x: Array) -> Array:
@@ -41,16 +41,17 @@ def settle(space: Space, x: Array) -> Array:
 
     For a quotient that is divided again, and for a product that something is added to.
     """
-    return space.where(x == x, x, math.nan)
+    return space.where(x == x, x, math.nan) if space.rewrites else x
 
 
 def computed_once(space: Space, grid: Array) -> Array:
-    """Return `grid`, which is about to be broadcast over the elements.
+    """Return `grid`, which is about to be broadcast over the elements, or elements to be packed.
 
     XLA would fuse all that led to it into the loop over the elements, and compute it anew for
-    each of them, were the last step not a division, which it deems too dear: here, by 1.
+    each of them, were the last step not a division, which it deems too dear: here, by 1. Words
+    would have their loop compute every code of theirs, in steps of a word, which no vector fits.
     """
-    return grid / space.where(grid == grid, 1.0, math.nan)
+    return grid / space.where(grid == grid, 1.0, math.nan) if space.rewrites else grid
 
 
 def clamp(space: Space, x: Array, low: Array | float, high: Array | float) -> Array:
@@ -60,10 +61,13 @@ def clamp(space: Space, x: Array, low: Array | float, high: Array | float) -> Ar
 
 
 def is_negative(space: Space, x: Array) -> Array:
-    """Return where `x` has a minus sign, -0.0 included: 1 / -0.0 is minus infinity.
+    """Return where `x` has a minus sign, -0.0 included: its bits are a negative integer,
+    and 1 / -0.0 is minus infinity.
 
     Libraries without negative zeros see none.
     """
+    if space.views:
+        return space.viewed(x, "int32") < 0
     return (x < 0.0) | (1.0 / x < 0.0)
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from arrayq._paths.generic.binades import power_of_offset, reduce_to_binade
+from arrayq._paths.generic.binades import power_of_offset, split_binade
 from arrayq._paths.generic.guards import power_of_two
 from arrayq._paths.space import Array, Space
 from arrayq.formats import Format
 
 __all__ = ["code_of_magnitude", "number_of_code"]
+
+_FEW_BINADES = 4
 
 
 def _first_exponent(row: Format) -> int:
@@ -24,7 +26,12 @@ def _first_exponent(row: Format) -> int:
 
 
 def code_of_magnitude(
-    space: Space, magnitude: Array, row: Format, round_steps: Callable[[Array], Array]
+    space: Space,
+    magnitude: Array,
+    row: Format,
+    round_steps: Callable[[Array], Array],
+    *,
+    alike: bool = True,
 ) -> Array:
     """Return the code of each magnitude, saturating at the largest finite number.
 
@@ -33,11 +40,13 @@ def code_of_magnitude(
     space : Space
         Where to compute.
     magnitude : float32 array
-        Numbers of at least 0.
+        Numbers of at least 0; NaN gives a number that means nothing.
     row : Format
         A minifloat format with a zero.
     round_steps : callable
         Rounds magnitudes in units of the spacing of their binade to whole numbers.
+    alike : bool
+        Whether larger numbers never round to smaller ones.
 
     Returns
     -------
@@ -45,10 +54,29 @@ def code_of_magnitude(
         Whole numbers.
     """
     first = _first_exponent(row)
-    magnitude = space.where(magnitude < row.qmax, magnitude, row.qmax)
-    offset, reduced = reduce_to_binade(space, magnitude, first, row.largest_exponent)
-    steps = round_steps(power_of_two(space, reduced, row.mantissa_bits - first))
-    return steps + offset * 2.0**row.mantissa_bits
+    in_binade = 2.0**row.mantissa_bits
+    if alike and row.largest_exponent - first < _FEW_BINADES:
+        return _least_code(space, magnitude, row, round_steps)
+    magnitude = space.minimum(magnitude, row.qmax)
+    offset, significand = split_binade(space, magnitude, first, row.largest_exponent)
+    return round_steps(significand * in_binade) + offset * in_binade
+
+
+def _least_code(
+    space: Space, magnitude: Array, row: Format, round_steps: Callable[[Array], Array]
+) -> Array:
+    """Return codes as the least of those that the binades of a format would give.
+
+    Codes rise linearly in a binade, more steeply the lower it is, and those of neighbours meet
+    where one ends: in a binade that is not its own a number gets a code that is not less.
+    """
+    first = _first_exponent(row)
+    least: Array = float(row.max_code)
+    for place in range(row.largest_exponent - first + 1):
+        code = round_steps(magnitude * 2.0 ** (row.mantissa_bits - first - place))
+        code = code + float(place << row.mantissa_bits)
+        least = space.where(code < least, code, least)
+    return least
 
 
 def number_of_code(space: Space, code: Array, row: Format) -> Array:
@@ -59,7 +87,7 @@ def number_of_code(space: Space, code: Array, row: Format) -> Array:
     space : Space
         Where to compute.
     code : int32 array
-        Codes of the format, as unsigned integers.
+        Codes of the format, as unsigned integers; those of a format of 8 bits are looked up.
     row : Format
         A minifloat format with a zero.
 
@@ -68,6 +96,8 @@ def number_of_code(space: Space, code: Array, row: Format) -> Array:
     float32 array
         Numbers; infinity and NaN for the codes of those.
     """
+    if row.bits <= 8:
+        return space.taken(row.values, code)
     first = _first_exponent(row)
     hidden = 1 << row.mantissa_bits
     magnitude = code & (row.code_mask ^ row.sign_mask)

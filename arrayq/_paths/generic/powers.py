@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from arrayq._paths.generic.binades import power_of_offset, reduce_to_binade
-from arrayq._paths.generic.guards import clamp, power_of_two, settle
+from arrayq._paths.generic.binades import power_of_offset, split_binade
+from arrayq._paths.generic.guards import clamp, settle
 from arrayq._paths.scale_rules import largest_value
 from arrayq._paths.space import Array, Space
 from arrayq.numerics import ScaleFrom
@@ -27,8 +27,7 @@ def _exponent_byte(space: Space, x: Array) -> tuple[Array, Array]:
     """Return the exponent field of float32 numbers of at least 0, and their significand: from 1
     to 2, below 1 where the field is 0. Both float32.
     """
-    offset, reduced = reduce_to_binade(space, x, -126, 127)
-    significand = power_of_two(space, reduced, 126)
+    offset, significand = split_binade(space, x, -126, 127)
     return offset + _ones(space, significand >= 1.0), significand
 
 
@@ -78,9 +77,8 @@ def _largest_exponent(scheme: QuantScheme) -> int:
 def nearest_power(space: Space, x: Array) -> Array:
     """Return the power of two nearest to positive numbers in the logarithm, as a number."""
     small = x < _SMALLEST_NORMAL
-    offset, reduced = reduce_to_binade(space, space.where(small, x * 2.0**_LIFT, x), -126, 127)
-    up = power_of_two(space, reduced, 126) >= _SQUARE_ROOT_OF_TWO
-    offset = offset + _ones(space, up)
+    offset, significand = split_binade(space, space.where(small, x * 2.0**_LIFT, x), -126, 127)
+    offset = offset + _ones(space, significand >= _SQUARE_ROOT_OF_TWO)
     offset = space.where(offset < 253.0, offset, 253.0)
     power = power_of_offset(space, space.cast(offset, "int32"), -126, 127)
     return space.where(small, settle(space, power) * 2.0**-_LIFT, power)

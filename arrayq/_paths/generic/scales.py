@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from arrayq._paths.generic.binades import power_of_offset
 from arrayq._paths.generic.guards import divide, settle, without_negative_zero
 from arrayq._paths.generic.minifloats import code_of_magnitude, number_of_code
 from arrayq._paths.generic.powers import nearest_power, power_byte, round_to_power
@@ -61,10 +60,10 @@ def raw_scales(
         return raw
     if not (scheme.two_level and numerics.tensor_from is TensorFrom.BLOCK_SCALES):
         raw = space.where(raw == 0.0, _SMALLEST_SUBNORMAL, raw)
-    raw = space.where(raw < _LARGEST, raw, _LARGEST)
+    raw = space.minimum(raw, _LARGEST)
     smallest = numerics.smallest_scale
     if smallest:
-        raw = space.where(raw > smallest, raw, smallest)
+        raw = space.maximum(raw, smallest)
     of_zeros = {ZeroBlock.ZERO: 0.0, ZeroBlock.SMALLEST: smallest, ZeroBlock.ONE: 1.0}
     raw = space.where(ranges.vacant, of_zeros[numerics.zero_block], raw)
     if scheme.mode is QuantMode.AFFINE:
@@ -120,7 +119,7 @@ def store_scales(space: Space, ranges: Settled, raw: Array, scheme: QuantScheme)
     else:
         rounds = space.xp.ceil if up else space.xp.round
         stored = code_of_magnitude(space, raw, dtype.format, rounds)
-        stored = space.where((stored == 0.0) & (raw > 0.0), 1.0, stored)
+        stored = space.where(raw > 0.0, space.maximum(stored, 1.0), stored)
         negated = stored + float(dtype.format.sign_mask)
     if ranges.extremes is None:
         return stored
@@ -146,7 +145,7 @@ def lower_overflowing(space: Space, stored: Array, dtype: ScaleDtype, tensor_sca
     decode to NaN. The next lower scale lies below the raw one, which is finite.
     """
     product = decode(space, space.cast(stored, "int32"), dtype) * tensor_scale
-    return space.where(space.xp.abs(product) == math.inf, stored - 1.0, stored)
+    return stored - space.where(space.xp.abs(product) == math.inf, 1.0, 0.0)
 
 
 def mark_exceptional(
@@ -187,14 +186,7 @@ def decode(space: Space, bits: Array, dtype: ScaleDtype) -> Array:
     """Return stored scales as float32 ranges."""
     if dtype is ScaleDtype.F32:
         return bits
-    code = space.cast(bits, "int32")
-    if dtype is not ScaleDtype.UE8M0:
-        return number_of_code(space, code, dtype.format)
-    # 2**-127, the scale of byte 0, is subnormal, and no power to start from where those vanish
-    offset = space.where(code > 0, code - 1, code)
-    number = power_of_offset(space, offset, -126, 127)
-    number = space.where(code == 0, 2.0**-127, number)
-    return space.where(code == 255, math.nan, number)
+    return number_of_code(space, space.cast(bits, "int32"), dtype.format)
 
 
 def encode_exact(space: Space, numbers: Array, dtype: ScaleDtype) -> Array:

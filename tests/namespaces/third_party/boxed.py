@@ -66,10 +66,12 @@ def _operator(name: str) -> Any:
     return apply
 
 
-for _name in (
-    "add sub mul truediv floordiv mod pow and or xor lshift rshift eq ne lt le gt ge neg abs "
-    "invert radd rsub rmul rtruediv rand ror rxor"
-).split():
+_OPERATORS = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift",
+    "rshift", "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "invert", "radd", "rsub", "rmul",
+    "rtruediv", "rand", "ror", "rxor",
+)  # fmt: skip
+for _name in _OPERATORS:
     setattr(Box, f"__{_name}__", _operator(f"__{_name}__"))
 
 
