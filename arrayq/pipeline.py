@@ -302,8 +302,14 @@ def fake_quantize(
     if recording.is_recording():
         return recording.recorder.fake_quantize(x, scheme, qparams, method, nonfinite)
     _refuse_quantized(x)
-    access = located(x).access
-    dtype = access.dtype_name(x)
+    here = located(x)
+    access, dtype = here.access, here.dtype
+    described = parse_scheme(scheme)
+    codebook = getattr(qparams, "codebook", None)
+    if codebook is not None:
+        described = described.with_codebook(codebook)
+    calibration = _calibration(method, described)
+    require(here.profile, described, "fake_quantize", dtype, here.path, calibration)
 
     def rounded(x: Array) -> tuple[Array, Callable[[], Array]]:
         q = quantize(
