@@ -175,7 +175,8 @@ def schemes_of_row(row: CapabilityRow, shape: tuple[int, ...]) -> Iterator[Quant
     """Return the schemes that a row of the capability table of quantize stands for."""
     value = QuantValue(row.value)
     lookup = row.mode == "lookup"
-    assert row.scale is not None and row.store is not None and row.mode is not None
+    assert row.scale is not None
+    assert row.mode is not None
     for store, level in itertools.product(STORES, levels_of(ScaleDtype(row.scale), shape)):
         if QuantStore.of(store).kind.value != row.store:
             continue
@@ -238,9 +239,11 @@ def _is_stochastic(rules: dict[str, Any]) -> bool:
     return rules.get("rounding") is Rounding.STOCHASTIC
 
 
-ZEROS = (None, *(ZeroPoint(*parts) for parts in itertools.product(ZeroKind, ZeroDtype)
-                 if parts[0] is ZeroKind.BIAS and parts[1].value in ("f32", "f16", "bf16")
-                 or parts[0] is ZeroKind.CODE))  # fmt: skip
+ZEROS = (
+    None,
+    *(ZeroPoint(ZeroKind.CODE, dtype) for dtype in ZeroDtype),
+    *(ZeroPoint(ZeroKind.BIAS, dtype) for dtype in (ZeroDtype.F32, ZeroDtype.F16, ZeroDtype.BF16)),
+)
 
 
 @functools.cache

@@ -39,7 +39,8 @@ def scheme_of(row: CapabilityRow) -> QuantScheme:
     value = QuantValue(row.value)
     (store,) = (s for s in STORES[:3] if QuantStore.of(s).kind.value == row.store)
     codebook = codebook_of(value) if row.mode == "lookup" else None
-    assert row.mode is not None and row.scale is not None
+    assert row.mode is not None
+    assert row.scale is not None
     return QuantScheme(value, store, row.mode, BlockScale(32, row.scale), codebook=codebook)
 
 
