@@ -20,6 +20,7 @@ from arrayq.namespaces import introduce, library_of
 from arrayq.native import NativeArrays, from_native, native
 from arrayq.presets import scheme as parse_scheme
 from arrayq.qparams import QParams
+from arrayq.recording import recorded
 from arrayq.scheme import QuantScheme
 from arrayq.stored_parts import check_parts, codes_of, scale_numbers, zero_numbers
 
@@ -216,17 +217,20 @@ class QuantizedArray(MoveMethods, DaskCollection):
         return _ints(self.scale_data.shape)
 
     @property
+    @recorded
     def scale(self) -> Any:
         """Block scales as float32 numbers (relative to the tensor scale where there is one)."""
         return scale_numbers(self.scale_data, self.scheme.scale_dtype)
 
     @property
+    @recorded
     def zero(self) -> Any:
         """Zero points as numbers, int32 or float32; None for schemes without."""
         zero = self.scheme.zero
         return None if zero is None else zero_numbers(self.zero_point, zero.dtype)
 
     @property
+    @recorded
     def qparams(self) -> QParams:
         """The parameters of this array, to quantize another one with."""
         return QParams(self.scale, self.tensor_scale, self.zero, self.codebook)
@@ -247,6 +251,7 @@ class QuantizedArray(MoveMethods, DaskCollection):
         """Array namespace of the stored parts."""
         return np if isinstance(self.data, np.ndarray) else access_of(self).namespace(self.data)
 
+    @recorded
     def codes(self) -> Any:
         """Return the code of every element, as an array of this shape.
 
@@ -278,6 +283,7 @@ class QuantizedArray(MoveMethods, DaskCollection):
         """Return the array of codes and scales in narrow dtypes; see `arrayq.native`."""
         return from_native(data, scale, scheme, **rest)
 
+    @recorded
     def copy(self) -> QuantizedArray:
         """Return an array with copies of the stored parts."""
         access = access_of(self)

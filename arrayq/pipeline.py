@@ -126,10 +126,9 @@ def quantize(
     """
     introduce()
     if type(x) is not np.ndarray and recording.is_recording():
-        recorded: QuantizedArray = recording.recorder.quantize(
-            x, scheme, qparams, method, nonfinite
-        )
-        return recorded
+        options = {"qparams": qparams, "method": method, "nonfinite": nonfinite, "out": out}
+        quantized: QuantizedArray = _recorded("quantize", x, scheme, options)
+        return quantized
     if qparams is None and out is None:
         # The short way of the most frequent call; whatever else there is to say, `_Task` says.
         if type(x) is np.ndarray and not _forced:
@@ -209,7 +208,7 @@ def dequantize(
     if type(q.data) is not np.ndarray:
         introduce()
         if recording.is_recording():
-            return recording.recorder.dequantize(q, dtype)
+            return _recorded("dequantize", q, {"dtype": dtype, "out": out})
     elif out is None and not _forced:
         return _decoder(q.plan, dtype).into_new(q, resolve_threads(threads))
     threads = resolve_threads(threads)
@@ -262,8 +261,8 @@ def calibrate(
     """
     introduce()
     if recording.is_recording():
-        recorded: QParams = recording.recorder.calibrate(x, scheme, method, nonfinite)
-        return recorded
+        found: QParams = _recorded("calibrate", x, scheme, method, {"nonfinite": nonfinite})
+        return found
     task = _Task(x, scheme, "calibrate", None, method, nonfinite, threads)
     if task.here.view is None:
         return QuantizedArray._of(task.elsewhere(encode=False), task.plan).qparams
@@ -300,7 +299,8 @@ def fake_quantize(
     """
     introduce()
     if recording.is_recording():
-        return recording.recorder.fake_quantize(x, scheme, qparams, method, nonfinite)
+        options = {"qparams": qparams, "method": method, "nonfinite": nonfinite}
+        return _recorded("fake_quantize", x, scheme, options)
     _refuse_quantized(x)
     here = located(x)
     access, dtype = here.access, here.dtype
@@ -336,6 +336,15 @@ def _quantization(
     require(access.profile, scheme, "quantize", name or dtype, "host", calibration)
     bits = None if name == dtype.name else name
     return host.quantization(plan(scheme, shape), calibration, dtype, strides, bits)
+
+
+for _function in (quantize, dequantize, calibrate, fake_quantize):
+    recording.FUNCTIONS[_function.__name__] = _function
+
+
+def _recorded(name: str, *given: Any) -> Any:
+    """Return what a function gives; the last argument is its options."""
+    return recording.recorder.run(name, given[:-1], given[-1])
 
 
 @functools.lru_cache(maxsize=4096)

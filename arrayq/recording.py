@@ -8,26 +8,21 @@ compiler; without one this is a question with the answer no.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast
 
-__all__ = ["Recorder", "is_recording", "recorder", "use"]
+__all__ = ["FUNCTIONS", "Recorder", "is_recording", "recorded", "recorder", "use"]
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 
 class Recorder(Protocol):
-    """What a compiler that reads Python is shown. Arguments are those of the public functions."""
+    """What a compiler that reads Python is shown."""
 
-    def quantize(self, x: Any, scheme: Any, qparams: Any, method: Any, nonfinite: Any) -> Any:
-        """Return a quantized array."""
-
-    def dequantize(self, q: Any, dtype: Any) -> Any:
-        """Return an array of floats."""
-
-    def calibrate(self, x: Any, scheme: Any, method: Any, nonfinite: Any) -> Any:
-        """Return parameters."""
-
-    def fake_quantize(self, x: Any, scheme: Any, qparams: Any, method: Any, nonfinite: Any) -> Any:
-        """Return an array of floats with a straight-through gradient."""
+    def run(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the result of one of `FUNCTIONS`, as one operation of the compiled graph."""
 
 
 def _never() -> bool:
@@ -40,8 +35,25 @@ is_recording: Callable[[], bool] = _never
 recorder: Any = None
 """The recorder of that compiler."""
 
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+"""What a recorder can run, by name."""
+
 
 def use(new: Recorder, active: Callable[[], bool]) -> None:
     """Let a recorder answer while `active` says so."""
     global is_recording, recorder
     recorder, is_recording = new, active
+
+
+def recorded(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Let a function on quantized arrays be one operation to a compiler that reads Python."""
+    name = f"{function.__module__}.{function.__qualname__}"
+    FUNCTIONS[name] = function
+
+    @functools.wraps(function)
+    def either(*given: _Given.args, **options: _Given.kwargs) -> _Result:
+        if is_recording():
+            return cast("_Result", recorder.run(name, given, options))
+        return function(*given, **options)
+
+    return either

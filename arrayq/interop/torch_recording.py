@@ -1,9 +1,9 @@
 """What torch.compile and torch.export are shown of arrayq.
 
-Dynamo follows the bytecode of what it compiles. Each function of `TorchRecorder` is as much of it
-as it may see: one call of a function on plain tensors that it puts into its graph unread
-(``allow_in_graph``), and a `QuantizedArray` assembled from the tensors that come out. What is
-static about that array is computed for real while the graph is made.
+Dynamo follows the bytecode of what it compiles. `TorchRecorder` is as much of a call as it may see:
+what is given is taken apart into plain tensors, one call on these goes into the graph unread
+(``allow_in_graph``), and what comes out is put together again. How, is found by the same call on
+tensors without memory while the graph is made.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import Any, Final
 import torch
 from torch.utils import _pytree
 
-from arrayq import pipeline, recording
+from arrayq import recording
 from arrayq.array import QuantizedArray
-from arrayq.layout import plan
-from arrayq.presets import scheme as parse_scheme
 from arrayq.qparams import QParams
 from arrayq.scheme import QuantScheme
 
@@ -75,72 +73,76 @@ def _unflatten_numbers(leaves: Any, static: Any) -> Any:
     return p
 
 
-# In the graph, unread.
+# What a function is given and what it returns: a form, which is static, and plain tensors.
+
+_CONSTANT, _TENSOR, _ARRAY, _QPARAMS, _LIST, _TUPLE, _DICT = range(7)
 
 
-def _quantized(
-    x: Any, scheme: Any, method: Any, nonfinite: Any, static: Any, *numbers: Any
-) -> tuple[Any, ...]:
-    qparams = None if static is None else _unflatten_numbers(numbers, static)
-    q = pipeline.quantize(x, scheme, qparams=qparams, method=method, nonfinite=nonfinite)
-    return tuple(_flatten(q)[0])
+def _taken_apart(given: Any, tensors: list[Any]) -> tuple[int, int, Any]:
+    """Return the form of something that may hold tensors, and append those to a list."""
+    if isinstance(given, QuantizedArray):
+        leaves, static = _flatten(given)
+        tensors.extend(leaves)
+        return _ARRAY, len(leaves), static
+    if isinstance(given, QParams):
+        leaves, static = _flatten_numbers(given)
+        tensors.extend(leaves)
+        return _QPARAMS, len(leaves), static
+    if isinstance(given, torch.Tensor):
+        tensors.append(given)
+        return _TENSOR, 1, None
+    if isinstance(given, dict):
+        forms = [_taken_apart(each, tensors) for each in given.values()]
+        return _DICT, 0, (tuple(given), tuple(forms))
+    if isinstance(given, list | tuple):
+        forms = [_taken_apart(each, tensors) for each in given]
+        return (_LIST if isinstance(given, list) else _TUPLE), 0, tuple(forms)
+    return _CONSTANT, 0, given
 
 
-def _dequantized(dtype: Any, static: Any, *leaves: Any) -> Any:
-    return pipeline.dequantize(_unflatten(leaves, static), dtype=dtype)
+def _put_together(form: tuple[int, int, Any], tensors: list[Any]) -> Any:
+    """Return what has a form, of the tensors at the start of a list, which are removed."""
+    kind, count, static = form
+    if kind == _CONSTANT:
+        return static
+    if kind in (_LIST, _TUPLE):
+        put = [_put_together(each, tensors) for each in static]
+        return put if kind == _LIST else tuple(put)
+    if kind == _DICT:
+        keys, forms = static
+        return {key: _put_together(each, tensors) for key, each in zip(keys, forms, strict=True)}
+    leaves = [tensors.pop(0) for _ in range(count)]
+    if kind == _TENSOR:
+        return leaves[0]
+    return _unflatten(leaves, static) if kind == _ARRAY else _unflatten_numbers(leaves, static)
 
 
-def _calibrated(x: Any, scheme: Any, method: Any, nonfinite: Any) -> tuple[Any, ...]:
-    p = pipeline.calibrate(x, scheme, method, nonfinite=nonfinite)
-    return tuple(_flatten_numbers(p)[0])
+def _in_graph(name: str, form: Any, *tensors: Any) -> tuple[Any, ...]:
+    """Run a function on tensors; dynamo puts the call into its graph unread."""
+    given, options = _put_together(form, list(tensors))
+    made: list[Any] = []
+    _taken_apart(recording.FUNCTIONS[name](*given, **options), made)
+    return tuple(made)
 
 
-def _rounded(x: Any, scheme: Any, method: Any, nonfinite: Any, static: Any, *numbers: Any) -> Any:
-    qparams = None if static is None else _unflatten_numbers(numbers, static)
-    return pipeline.fake_quantize(x, scheme, qparams=qparams, method=method, nonfinite=nonfinite)
-
-
-# For real, while the graph is made.
-
-
-def _static_of(scheme: Any, codebook: Any, *shape: int) -> Any:
-    scheme = parse_scheme(scheme)
-    if codebook is not None:
-        scheme = scheme.with_codebook(codebook)
-    layout = plan(scheme, tuple(int(length) for length in shape))
-    return *layout.meaning, scheme.zero is not None, scheme.two_level
-
-
-def _static_numbers_of(scheme: Any) -> Any:
-    scheme = parse_scheme(scheme)
-    return scheme.codebook, scheme.zero is not None, scheme.two_level
+def _form_made(name: str, form: Any, shapes: Any, dtypes: Any) -> tuple[int, int, Any]:
+    """Return the form of a function's result: run for real, on tensors without memory."""
+    described = zip(shapes, dtypes, strict=True)
+    tensors = [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in described]
+    given, options = _put_together(form, tensors)
+    return _taken_apart(recording.FUNCTIONS[name](*given, **options), [])
 
 
 class TorchRecorder:
     """See `arrayq.recording.Recorder`."""
 
-    def quantize(self, x: Any, scheme: Any, qparams: Any, method: Any, nonfinite: Any) -> Any:
-        """Return a quantized array."""
-        numbers, static = ([], None) if qparams is None else _flatten_numbers(qparams)
-        leaves = _quantized(x, scheme, method, nonfinite, static, *numbers)
-        codebook = None if static is None else static[0]
-        return _unflatten(leaves, _static_of(scheme, codebook, *x.shape))
-
-    def dequantize(self, q: Any, dtype: Any) -> Any:
-        """Return an array of floats."""
-        leaves, static = _flatten(q)
-        return _dequantized(dtype, static, *leaves)
-
-    def calibrate(self, x: Any, scheme: Any, method: Any, nonfinite: Any) -> Any:
-        """Return parameters."""
-        return _unflatten_numbers(
-            _calibrated(x, scheme, method, nonfinite), _static_numbers_of(scheme)
-        )
-
-    def fake_quantize(self, x: Any, scheme: Any, qparams: Any, method: Any, nonfinite: Any) -> Any:
-        """Return an array of floats with a straight-through gradient."""
-        numbers, static = ([], None) if qparams is None else _flatten_numbers(qparams)
-        return _rounded(x, scheme, method, nonfinite, static, *numbers)
+    def run(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the result of one of `arrayq.recording.FUNCTIONS`."""
+        tensors: list[Any] = []
+        form = _taken_apart((given, options), tensors)
+        shapes = tuple([tuple([int(length) for length in x.shape]) for x in tensors])
+        result = _form_made(name, form, shapes, tuple([x.dtype for x in tensors]))
+        return _put_together(result, list(_in_graph(name, form, *tensors)))
 
 
 def _write_static(static: Any) -> list[Any]:
@@ -182,10 +184,8 @@ def register() -> None:
         serialized_type_name="arrayq.QParams",
         flatten_with_keys_fn=_keyed(_NUMBERS, _flatten_numbers),
     )  # fmt: skip
-    for function in (_quantized, _dequantized, _calibrated, _rounded):
-        torch.compiler.allow_in_graph(function)  # type: ignore[no-untyped-call]
-    for constant in (_static_of, _static_numbers_of):
-        torch.compiler.assume_constant_result(constant)  # type: ignore[no-untyped-call]
+    torch.compiler.allow_in_graph(_in_graph)  # type: ignore[no-untyped-call]
+    torch.compiler.assume_constant_result(_form_made)  # type: ignore[no-untyped-call]
     # Values of classes that torch does not know are constants to it only by this registration,
     # which is not public yet; without it dynamic shapes and strict export are what is lost.
     with contextlib.suppress(ImportError, AttributeError):

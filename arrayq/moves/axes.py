@@ -16,6 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from arrayq.moves.blocks import AxisBlocks
 from arrayq.moves.parts import Array, Parts, parts_of, probe
 from arrayq.moves.words import fields_of, picked, words_of
+from arrayq.recording import recorded
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
@@ -26,6 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@recorded
 def permute_dims(q: QuantizedArray, axes: Sequence[int] | None = None) -> QuantizedArray:
     """Reorder the axes; always exact.
 
@@ -71,6 +73,7 @@ def _permuted(parts: Parts, order: tuple[int, ...]) -> Parts:
     )
 
 
+@recorded
 def swapaxes(q: QuantizedArray, axis1: int, axis2: int) -> QuantizedArray:
     """Exchange two axes; always exact, as `permute_dims` is.
 
@@ -99,6 +102,7 @@ def swapaxes(q: QuantizedArray, axis1: int, axis2: int) -> QuantizedArray:
     return _permuted(parts, tuple(order)).close()
 
 
+@recorded
 def moveaxis(
     q: QuantizedArray, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> QuantizedArray:
@@ -131,6 +135,7 @@ def moveaxis(
     return _permuted(parts, tuple(order)).close()
 
 
+@recorded
 def matrix_transpose(q: QuantizedArray) -> QuantizedArray:
     """Exchange the last two axes; always exact, as `permute_dims` is.
 
@@ -155,6 +160,7 @@ def matrix_transpose(q: QuantizedArray) -> QuantizedArray:
     return _permuted(parts, order).close()
 
 
+@recorded
 def flip(q: QuantizedArray, axis: int | Sequence[int] | None = None) -> QuantizedArray:
     """Reverse the elements along axes; always exact.
 
@@ -205,6 +211,7 @@ def _flipped(parts: Parts, axis: int) -> Parts:
     )  # fmt: skip
 
 
+@recorded
 def expand_dims(q: QuantizedArray, axis: int | Sequence[int] = 0) -> QuantizedArray:
     """Insert axes of length one; always exact.
 
@@ -250,6 +257,7 @@ def with_axes(parts: Parts, array: Array, new: Sequence[int]) -> Array:
     return parts.on.reshaped(array, shape)
 
 
+@recorded
 def squeeze(q: QuantizedArray, axis: int | Sequence[int] | None = None) -> QuantizedArray:
     """Remove axes of length one; always exact.
 
@@ -305,6 +313,7 @@ def without_axes(parts: Parts, removed: tuple[int, ...]) -> Parts:
     return parts.moved(data, axes, packed, squeezed)
 
 
+@recorded
 def broadcast_to(q: QuantizedArray, shape: int | Sequence[int]) -> QuantizedArray:
     """Repeat axes of length one, and add leading ones, up to a shape; always exact.
 

@@ -16,6 +16,7 @@ import numpy as np
 from arrayq.moves.operations import Array
 from arrayq.moves.parts import require_quantized
 from arrayq.moves.values import combined, is_operand, values_of
+from arrayq.recording import recorded
 from arrayq.scheme import QuantScheme
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@recorded
 def argmax(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Return the position of the largest value, the first where there are several.
 
@@ -60,6 +62,7 @@ def argmax(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False
     return values_of(q, "argmax").reduced("argmax", axis, keepdims=keepdims)
 
 
+@recorded
 def argmin(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """Return the position of the smallest value; see `argmax`.
 
@@ -81,6 +84,7 @@ def argmin(q: QuantizedArray, axis: int | None = None, *, keepdims: bool = False
     return values_of(q, "argmin").reduced("argmin", axis, keepdims=keepdims)
 
 
+@recorded
 def max(
     q: QuantizedArray, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Any:
@@ -108,6 +112,7 @@ def max(
     return values_of(q, "max").reduced("max", axis, keepdims=keepdims)
 
 
+@recorded
 def min(
     q: QuantizedArray, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Any:
@@ -131,6 +136,7 @@ def min(
     return values_of(q, "min").reduced("min", axis, keepdims=keepdims)
 
 
+@recorded
 def sort(
     q: QuantizedArray, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
@@ -160,6 +166,7 @@ def sort(
     return values_of(q, "sort").sorted(axis, descending=descending, stable=stable)
 
 
+@recorded
 def argsort(
     q: QuantizedArray, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
@@ -183,6 +190,7 @@ def argsort(
     return values_of(q, "argsort").order(axis, descending=descending, stable=stable)
 
 
+@recorded
 def equal(q: Any, other: Any) -> Array:
     """Return where values are equal; arrays of different codes and scales may be.
 
@@ -206,6 +214,7 @@ def equal(q: Any, other: Any) -> Array:
     return _compared(operator.eq, q, other, "equal")
 
 
+@recorded
 def not_equal(q: Any, other: Any) -> Array:
     """Return where values differ; see `equal`.
 
@@ -248,6 +257,7 @@ def cannot_compare(other: object) -> NoReturn:
     )
 
 
+@recorded
 def requantize(q: QuantizedArray, scheme: QuantScheme | str, **options: Any) -> QuantizedArray:
     """Decode an array and quantize what it stands for under another scheme.
 

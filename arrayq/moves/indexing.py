@@ -21,6 +21,7 @@ from arrayq.moves.operations import Host
 from arrayq.moves.parts import Parts, cannot_move, parts_of, probe
 from arrayq.moves.positions import ARRAYS, Unseen, positions_in, seen_or_not
 from arrayq.moves.words import fields_of, one_position, picked, words_of
+from arrayq.recording import recorded
 from arrayq.scheme import SPAN
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = ["getitem", "sliced", "take", "take_along_axis"]
 _FULL = slice(None)
 
 
+@recorded
 def getitem(q: QuantizedArray, index: Any) -> QuantizedArray:
     """Return ``q[index]``; `QuantizedArray.__getitem__` documents it."""
     from arrayq.array import QuantizedArray
@@ -318,6 +320,7 @@ def _grid_key(parts: Parts, entries: list[_Entry], shape: tuple[int, ...]) -> tu
     return tuple(key)
 
 
+@recorded
 def take(q: QuantizedArray, indices: Any, axis: int | None = None) -> QuantizedArray:
     """Return the elements at some positions of an axis.
 
@@ -360,6 +363,7 @@ def take(q: QuantizedArray, indices: Any, axis: int | None = None) -> QuantizedA
     return _indexed(parts, (_FULL,) * place + (entry,)).close()
 
 
+@recorded
 def take_along_axis(q: QuantizedArray, indices: Any, axis: int = -1) -> QuantizedArray:
     """Return, for each line along an axis, the elements at positions of its own.
 

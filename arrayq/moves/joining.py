@@ -25,6 +25,7 @@ from arrayq.moves.reshaping import reshape
 from arrayq.moves.seams import join, with_blocks
 from arrayq.moves.tensor_scales import Rescaled, with_one_tensor_scale
 from arrayq.moves.words import fields_of, words_of
+from arrayq.recording import recorded
 from arrayq.scheme import QuantScheme
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def concat(
 def concat(
     arrays: Sequence[QuantizedArray], axis: int | None = 0, *, rescale: Literal[True]
 ) -> Rescaled: ...
+@recorded
 def concat(
     arrays: Sequence[QuantizedArray], axis: int | None = 0, *, rescale: bool = False
 ) -> QuantizedArray | Rescaled:
@@ -104,6 +106,7 @@ def stack(
 def stack(
     arrays: Sequence[QuantizedArray], axis: int = 0, *, rescale: Literal[True]
 ) -> Rescaled: ...
+@recorded
 def stack(
     arrays: Sequence[QuantizedArray], axis: int = 0, *, rescale: bool = False
 ) -> QuantizedArray | Rescaled:
@@ -185,6 +188,7 @@ def _finished(
     return array if report is None else Rescaled(array, report)
 
 
+@recorded
 def roll(
     q: QuantizedArray,
     shift: int | Sequence[int],
@@ -247,6 +251,7 @@ def _rolled_flat(q: QuantizedArray, parts: Parts, shift: int | Sequence[int]) ->
     return reshape(roll(reshape(q, (-1,)), by, 0), q.shape)
 
 
+@recorded
 def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
     """Lay copies of an array side by side.
 
@@ -290,6 +295,7 @@ def tile(q: QuantizedArray, repetitions: int | Sequence[int]) -> QuantizedArray:
     return parts.close()
 
 
+@recorded
 def repeat(q: QuantizedArray, repeats: Any, axis: int | None = None) -> QuantizedArray:
     """Repeat elements along an axis.
 
@@ -340,6 +346,7 @@ def repeat(q: QuantizedArray, repeats: Any, axis: int | None = None) -> Quantize
     return positions_of(parts, place, np.repeat(line, counts)).close()
 
 
+@recorded
 def split(
     q: QuantizedArray, indices_or_sections: int | Sequence[int], axis: int = 0
 ) -> list[QuantizedArray]:
@@ -379,6 +386,7 @@ def split(
     return [sliced(parts, place, pick, "split").close() for pick in picks]
 
 
+@recorded
 def unstack(q: QuantizedArray, axis: int = 0) -> tuple[QuantizedArray, ...]:
     """Return the arrays along an axis, that axis removed; always exact.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from arrayq.moves.blocks import AxisBlocks, reshaped
 from arrayq.moves.parts import Array, Parts, cannot_move, parts_of, probe
 from arrayq.moves.words import fields_of, words_of
+from arrayq.recording import recorded
 from arrayq.scheme import SPAN
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["reshape"]
 
 
+@recorded
 def reshape(q: QuantizedArray, shape: int | Sequence[int]) -> QuantizedArray:
     """Give the elements another shape, in C order.
 
