@@ -14,7 +14,7 @@ from arrayq._paths.parts import Stored
 from arrayq.errors import ArgumentError, ArrayTypeError, LayoutError
 from arrayq.hosting import access_of, on_host
 from arrayq.interop.collection import DaskCollection
-from arrayq.layout import Plan, plan
+from arrayq.layout import Plan, part_dtypes, plan
 from arrayq.moves.methods import MoveMethods
 from arrayq.namespaces import introduce, library_of
 from arrayq.native import NativeArrays, from_native, native
@@ -202,7 +202,7 @@ class QuantizedArray(MoveMethods, DaskCollection):
         """Bytes of data, scales, zero points and tensor scale together."""
         return sum(
             int(np.prod(part.shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            for part, dtype in zip(self._parts(), self.plan.part_dtypes, strict=True)
+            for part, dtype in zip(self._parts(), part_dtypes(self.scheme), strict=True)
             if part is not None and dtype is not None
         )
 

@@ -404,7 +404,7 @@ def refusal_of(
         accepted = f"{', '.join(others)} or {last}" if others else last
         return ArrayTypeError, (
             f"{operation} on {profile.name} requires an array of {accepted}, got {name}; "
-            "convert it with x.astype('float32')"
+            "convert it to float32 first"
         )
     if row.needs_codebook:
         try:

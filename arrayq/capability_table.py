@@ -172,6 +172,8 @@ def facts(namespace: str | ModuleType) -> dict[str, str]:
         "sign of zero": "kept" if row.signed_zeros else "lost",
         "integers that 32-bit words are made in": row.word_integer,
         "integers that index": row.index_integer,
+        "bits of floats": "seen by view(dtype)" if row.views else "not seen",
+        "arithmetic": "may be rewritten by its compiler" if row.rewrites else "as written",
         "out=": "accepted for arrays in CPU memory" if row.writes else "refused",
     }
 

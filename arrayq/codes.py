@@ -203,7 +203,7 @@ def _nan_code(row: Format, nan: int | None, is_nan: npt.NDArray[np.bool_]) -> in
 def _nearest_power(magnitude: npt.NDArray[np.float32]) -> Array:
     """UE8M0 bytes: the nearest power of two, ties up, saturating at 2**127.
 
-    Below 2**-126 whatever exceeds 2**-127 goes up, as torch and ml_dtypes do.
+    Below 2**-126 whatever exceeds 2**-127 goes up, as torch and ml_dtypes before 0.7 do.
     """
     bits = magnitude.view(np.uint32)
     exponent = (bits >> 23) + ((bits & 0x7FFFFF) >= 0x400000)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from arrayq.errors import LayoutError
 from arrayq.scheme import QuantScheme
 
-__all__ = ["Cut", "Lines", "Plan", "collapse", "plan"]
+__all__ = ["Cut", "Lines", "Plan", "collapse", "part_dtypes", "plan"]
 
 # Elements of one box: its float32 values (16 KB) stay in the first-level cache between the pass
 # that measures and the pass that encodes.
@@ -92,13 +92,7 @@ class Plan:
     @property
     def part_dtypes(self) -> tuple[str, str, str | None, str | None]:
         """Names of the dtypes of data, scales, zero points and tensor scale; None for none."""
-        scheme = self.scheme
-        return (
-            self.data_dtype,
-            scheme.scale_dtype.stored_dtype,
-            None if scheme.zero is None else scheme.zero.dtype.stored_dtype,
-            "float32" if scheme.two_level else None,
-        )
+        return part_dtypes(self.scheme)
 
     @property
     def as_one_block(self) -> Plan:
@@ -112,6 +106,18 @@ class Plan:
             codes_per_word=1,
             data_shape=self.shape,
         )
+
+
+def part_dtypes(scheme: QuantScheme) -> tuple[str, str, str | None, str | None]:
+    """Return the names of the dtypes of data, scales, zero points and tensor scale; None for what
+    a scheme lacks.
+    """
+    return (
+        scheme.data_dtype,
+        scheme.scale_dtype.stored_dtype,
+        None if scheme.zero is None else scheme.zero.dtype.stored_dtype,
+        "float32" if scheme.two_level else None,
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -27,7 +27,7 @@ import numpy as np
 from arrayq import recording
 from arrayq._paths import host
 from arrayq._paths.parts import Met, Policy, Stored
-from arrayq._paths.threads import resolve_threads
+from arrayq._paths.threads import is_unset, resolve_threads
 from arrayq.array import QuantizedArray, made_of
 from arrayq.capability import require
 from arrayq.errors import ArgumentError, ArrayTypeError
@@ -145,8 +145,10 @@ def quantize(
             except (TypeError, KeyError):
                 pass
             else:
-                flags, data, scale_data, zero_point, tensor_scale = prepared.into_new(
-                    view, policy, resolve_threads(threads)
+                count = 1 if threads is None and is_unset() else resolve_threads(threads)
+                made = prepared.at_once(view, policy) if count == 1 else None
+                flags, data, scale_data, zero_point, tensor_scale = (
+                    prepared.into_new(view, policy, count) if made is None else made
                 )
                 if flags:
                     check_met(Met(flags), policy, located(x))
@@ -300,8 +302,14 @@ def fake_quantize(
         options = {"qparams": qparams, "method": method, "nonfinite": nonfinite}
         return _recorded("fake_quantize", x, scheme, options)
     _refuse_quantized(x)
-    access = located(x).access
-    dtype = access.dtype_name(x)
+    here = located(x)
+    access, dtype = here.access, here.dtype
+    described = parse_scheme(scheme)
+    codebook = getattr(qparams, "codebook", None)
+    if codebook is not None:
+        described = described.with_codebook(codebook)
+    calibration = _calibration(method, described)
+    require(here.profile, described, "fake_quantize", dtype, here.path, calibration)
 
     def rounded(x: Array) -> tuple[Array, Callable[[], Array]]:
         q = quantize(

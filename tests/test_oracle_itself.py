@@ -67,6 +67,10 @@ def test_codes_are_those_of_ml_dtypes_at_every_magnitude(name: str) -> None:
     special = [0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45, 3e38, np.nan]
     x = np.concatenate([points, near, wide.astype(np.float32), np.array(special, np.float32)])
     x = x.astype(np.float32)
+    if name == "ue8m0":
+        # between 2**-127 and the middle of the way to 2**-126, casts went up until ml_dtypes 0.6,
+        # as torch's do; from 0.7 on they go to the nearest
+        x = x[~((x > 2.0**-127) & (x < 1.5 * 2.0**-127))]
     width = np.dtype(dtype).itemsize
     with np.errstate(all="ignore"):
         expected = x.astype(dtype).view({1: np.uint8, 2: np.uint16}[width])

@@ -30,3 +30,16 @@ def environment(name: bytes) -> bytes | None:
     """Value of an environment variable as ``os.environ`` has set it, in a tenth of its time."""
     cdef const char* value = getenv(name)
     return None if value == NULL else <bytes>value
+
+
+cdef class environment_lacks:
+    """A question without arguments: whether an environment variable has no value."""
+
+    cdef bytes name
+
+    def __init__(self, bytes name):
+        self.name = name
+
+    def __call__(self):
+        cdef const char* value = getenv(<const char*>self.name)
+        return value == NULL or value[0] == 0

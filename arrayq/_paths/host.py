@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache, partial, reduce
 from math import prod
 from typing import Any
@@ -122,8 +122,16 @@ class _Walk:
         }
 
 
+def _nothing(_x: Array, _policy: Policy) -> None:
+    """Do nothing at once."""
+
+
 class Quantization(_Walk):
-    """Quantizing arrays of one plan, dtype and strides; made by :func:`quantization`."""
+    """Quantizing arrays of one plan, dtype and strides; made by :func:`quantization`.
+
+    ``at_once(x, policy)`` is :meth:`into_new` on one thread without the detour over Python, or
+    None where it takes that.
+    """
 
     def __init__(
         self,
@@ -137,11 +145,14 @@ class Quantization(_Walk):
         self.measure = measure_of(plan.scheme, calibration)
         self.blocks: Any = None
         self.whole: Any = None
+        self.at_once: Callable[[Array, Policy], tuple[int, Any, Any, Any, Any] | None] = _nothing
         if self.empty:
             return
         if plan.scheme.two_level and self.measure is Measure.MAGNITUDE:
             self.whole = self._kernel(Cut.WORDS, plan.as_one_block)
         self.blocks = self._kernel(Cut.BLOCKS, new_parts=new_parts(plan, False), whole=self.whole)
+        if not self.as_bits:
+            self.at_once = self.blocks.quantize
 
     @cached_property
     def words(self) -> Any:
@@ -163,12 +174,9 @@ class Quantization(_Walk):
         data, scale_data, zero_point, tensor_scale : ndarray or None
             The stored parts.
         """
-        if self.as_bits:
-            x = x.view(np.uint16)
-        if threads == 1 and not self.empty:
-            made: tuple[int, Any, Any, Any, Any] | None = self.blocks.quantize(x, policy)
-            if made is not None:
-                return made
+        made = self.at_once(x, policy) if threads == 1 else None
+        if made is not None:
+            return made
         stored = allocate(self.plan)
         met = self.run(x, policy, threads, stored)
         return met, stored.data, stored.scale_data, stored.zero_point, stored.tensor_scale

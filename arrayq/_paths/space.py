@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from arrayq.errors import ArrayTypeError
+
 __all__ = ["Array", "Space"]
 
 Array = Any
@@ -48,8 +50,20 @@ class Space:
     by_index: bool = False
 
     def dtype(self, name: str) -> Any:
-        """Return the dtype object of a name."""
-        return getattr(self.xp, name)
+        """Return the dtype object of a name.
+
+        Raises
+        ------
+        ArrayTypeError
+            The namespace has no such dtype.
+        """
+        try:
+            return getattr(self.xp, name)
+        except AttributeError:
+            raise ArrayTypeError(
+                f"dtype {name} requires an array library that has a dtype of that name, got "
+                f"{self.xp.__name__}; decode to float32"
+            ) from None
 
     def constant(self, values: Sequence[float] | float, dtype: str = "float32") -> Array:
         """Return an array of Python numbers."""

@@ -11,12 +11,20 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from arrayq._kernels.cpu import environment  # type: ignore[import-not-found]
+from arrayq._kernels.cpu import (  # type: ignore[import-not-found]
+    environment,
+    environment_lacks,
+)
 from arrayq.errors import ArgumentError
 
-__all__ = ["resolve_threads", "run_boxes"]
+__all__ = ["is_unset", "resolve_threads", "run_boxes"]
 
 T = TypeVar("T")
+
+_VARIABLE = "ARRAYQ_NUM_THREADS"
+
+is_unset: Callable[[], bool] = environment_lacks(_VARIABLE.encode())
+"""Whether the environment says nothing about threads, without the detour over Python."""
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -30,10 +38,10 @@ def resolve_threads(threads: int | None) -> int:
     asked: object = threads
     source = "threads"
     if threads is None:
-        given = environment(b"ARRAYQ_NUM_THREADS")
+        given = environment(_VARIABLE.encode())
         if not given:
             return 1
-        asked, source = os.fsdecode(given), "ARRAYQ_NUM_THREADS"
+        asked, source = os.fsdecode(given), _VARIABLE
     try:
         count = int(asked) if isinstance(asked, str) else operator.index(asked)  # type: ignore[arg-type]
     except (TypeError, ValueError):

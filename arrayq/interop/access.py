@@ -97,7 +97,7 @@ class Access:
         Raises
         ------
         UnsupportedSchemeError
-            Its values cannot be seen yet.
+            Its values cannot be seen yet, or not by NumPy.
         """
         view = self.view(x)
         if view is not None:
@@ -110,7 +110,13 @@ class Access:
         return self._fetched(x)
 
     def _fetched(self, x: Array) -> Host:
-        return np.asarray(x)
+        host = np.asarray(x)
+        if host.dtype == object:  # NumPy did not see an array in it
+            raise UnsupportedSchemeError(
+                f"a copy in CPU memory requires arrays that numpy.asarray reads, got "
+                f"{type(x).__name__} of {self.profile.name}; convert it to NumPy's first"
+            )
+        return host
 
     def wrap(self, host: Host, like: Array, dtype: str | None = None) -> Array:
         """Return an array of the library on the device of `like`, without a copy where it can.

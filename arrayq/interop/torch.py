@@ -12,6 +12,7 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 
 from arrayq._paths.space import Space
+from arrayq.errors import ArrayTypeError
 from arrayq.interop.access import Access, Host
 from arrayq.interop.torch_recording import register
 
@@ -61,6 +62,11 @@ class TorchAccess(Access):
 
     def view(self, x: Any) -> Host | None:
         """Return the memory of a plain CPU tensor."""
+        if x.layout is not torch.strided:
+            raise ArrayTypeError(
+                f"x requires a dense tensor, got one of layout {x.layout}; convert it with "
+                "x.to_dense()"
+            )
         if not x.is_cpu or not is_plain(x):
             return None
         bits = _BITS.get(x.dtype)
@@ -68,7 +74,7 @@ class TorchAccess(Access):
             if x.requires_grad:
                 x = x.detach()
             host: Host = (x if bits is None else x.view(bits)).numpy()
-        except (RuntimeError, TypeError):  # sparse tensors, and those negated or conjugated lazily
+        except (RuntimeError, TypeError):  # negated or conjugated, but not yet in memory
             return None
         return host
 

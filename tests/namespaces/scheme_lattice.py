@@ -1,6 +1,6 @@
 """Schemes and arrays that every library is given, made from the tables that the code reads.
 
-Designs, from small to large: a few published schemes; every part (a value, a store, a rule's
+Designs, from small to large: one published scheme; a few; every part (a value, a store, a rule's
 choice, an input) at least once; every pair of parts that can meet; these and the lattice of value,
 scale dtype, store, mode and level, over one shape for each or over all of them.
 """
@@ -36,7 +36,7 @@ from arrayq.scheme import (
 
 Array = npt.NDArray[Any]
 
-DESIGNS = ("few", "parts", "pairs", "lattice", "whole")
+DESIGNS = ("one", "few", "parts", "pairs", "lattice", "whole")
 
 BLOCKS: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {
     (6, 44): ((7,), (4, 16)),
@@ -175,7 +175,8 @@ def schemes_of_row(row: CapabilityRow, shape: tuple[int, ...]) -> Iterator[Quant
     """Return the schemes that a row of the capability table of quantize stands for."""
     value = QuantValue(row.value)
     lookup = row.mode == "lookup"
-    assert row.scale is not None and row.store is not None and row.mode is not None
+    assert row.scale is not None
+    assert row.mode is not None
     for store, level in itertools.product(STORES, levels_of(ScaleDtype(row.scale), shape)):
         if QuantStore.of(store).kind.value != row.store:
             continue
@@ -238,9 +239,11 @@ def _is_stochastic(rules: dict[str, Any]) -> bool:
     return rules.get("rounding") is Rounding.STOCHASTIC
 
 
-ZEROS = (None, *(ZeroPoint(*parts) for parts in itertools.product(ZeroKind, ZeroDtype)
-                 if parts[0] is ZeroKind.BIAS and parts[1].value in ("f32", "f16", "bf16")
-                 or parts[0] is ZeroKind.CODE))  # fmt: skip
+ZEROS = (
+    None,
+    *(ZeroPoint(ZeroKind.CODE, dtype) for dtype in ZeroDtype),
+    *(ZeroPoint(ZeroKind.BIAS, dtype) for dtype in (ZeroDtype.F32, ZeroDtype.F16, ZeroDtype.BF16)),
+)
 
 
 @functools.cache
@@ -306,7 +309,7 @@ def _chosen(problems: Sequence[Problem], *, paired: Collection[str] | None) -> t
 
 _SHORT = ("mode", "scale", "store", "scaling", "scale_rounding", "shape", "fill", "tensor_from")
 
-FEW = ("nvfp4", "mxfp4", "int8/row", "int4/32", "int4a/32", "nf4/64", "e5m2/tensor")
+FEW = ("int8/row", "nvfp4", "mxfp4", "int4/32", "int4a/32", "nf4/64", "e5m2/tensor")
 
 
 def design(name: str, which: str) -> tuple[Problem, ...]:
@@ -318,8 +321,9 @@ def design(name: str, which: str) -> tuple[Problem, ...]:
 def design_of(rows: Rows, which: str) -> tuple[Problem, ...]:
     """Return the problems of one of `DESIGNS` for what works by the table."""
     shape = next(iter(BLOCKS))
-    if which == "few":
-        return tuple(Problem(aq.scheme(spelling), shape) for spelling in FEW)
+    if which in ("one", "few"):
+        spellings = FEW if which == "few" else FEW[:1]
+        return tuple(Problem(aq.scheme(spelling), shape) for spelling in spellings)
     if which == "parts":
         return _chosen(candidates(rows), paired=_SHORT)
     if which == "pairs":

@@ -133,9 +133,9 @@ def test_an_array_that_starts_inside_a_block_is_refused() -> None:
 
 def test_another_dtype_than_the_schemes_is_refused_by_name() -> None:
     native = aq.quantize(X, "mxfp8").native()
-    with pytest.raises(aq.ArrayTypeError, match="data requires float8_e5m2 .* got float8_e4m3fn"):
+    with pytest.raises(aq.ArrayTypeError, match=r"data requires float8_e5m2 .* got float8_e4m3fn"):
         aq.QuantizedArray.from_native(native.data, native.scale, "mxfp8-e5m2")
-    with pytest.raises(aq.ArrayTypeError, match="scale requires float8_e8m0fnu .* got float32"):
+    with pytest.raises(aq.ArrayTypeError, match=r"scale requires float8_e8m0fnu .* got float32"):
         aq.QuantizedArray.from_native(native.data, native.scale.astype(np.float32), "mxfp8")
 
 

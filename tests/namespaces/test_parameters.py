@@ -85,7 +85,7 @@ def test_stored_parts_without_a_level_are_refused_everywhere(place: Any) -> None
 @pytest.mark.parametrize("place", EVERYWHERE)
 def test_stored_parts_of_another_dtype_are_refused_everywhere(place: Any) -> None:
     q = aq.quantize(X, "int8/16:f32")
-    with pytest.raises(aq.LayoutError, match="data requires int8 .* got uint8"):
+    with pytest.raises(aq.LayoutError, match=r"data requires int8 .* got uint8"):
         place(
             lambda data, scales: aq.QuantizedArray(data, scales, q.scheme),
             q.data.view(np.uint8), q.scale_data,
@@ -185,3 +185,26 @@ def test_bfloat16_scales_of_torch_are_numbers_and_not_bits() -> None:
     with generic_path():
         q = aq.quantize(torch.from_numpy(X), "q8s/16:bf16", qparams=QParams(scale))
     assert torch.equal(q.scale, scale.to(torch.float32))
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta state")
+def test_sparse_tensors_are_refused_by_their_layout(layout: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = getattr(torch.eye(64), layout)()
+    for function in (aq.quantize, aq.calibrate, aq.fake_quantize):
+        with pytest.raises(aq.ArrayTypeError, match=r"dense tensor, got .*sparse.*to_dense\(\)"):
+            function(x, "int8/row")
+
+
+def test_a_batch_out_of_vmap_says_what_it_is() -> None:
+    jax = pytest.importorskip("jax")
+    batch = jax.vmap(lambda x: aq.quantize(x, "int8/tensor"))(X)
+    assert batch.nbytes == X.size + 4 * len(X)
+    assert "QuantizedArray(shape=(4, 64)" in repr(batch)
+    with pytest.raises(aq.LayoutError, match=r"a batch of arrays, .* use it inside vmap"):
+        batch.dequantize()
+    np.testing.assert_array_equal(
+        jax.vmap(lambda q: q.dequantize())(batch),
+        np.stack([aq.quantize(row, "int8/tensor").dequantize() for row in X]),
+    )
