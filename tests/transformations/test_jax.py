@@ -58,7 +58,7 @@ def test_vmap_and_scan_equal_a_loop(name: str) -> None:
         def place_of(leaf: Any, axis: int = axis) -> int:
             return int(min(axis, leaf.ndim - 1))
 
-        moved = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, place_of(leaf)), q)  # noqa: B023
+        moved = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, place_of(leaf)), q)
         axes = jax.tree.map(place_of, q)
         values = jax.vmap(aq.dequantize, in_axes=(axes,))(moved)
         for place, expected in enumerate(quantized):
