@@ -35,6 +35,10 @@ class Space:
         Whether arrays have a ``view(dtype)`` onto their bits, which the standard lacks.
     rewrites : bool
         Whether a compiler may replace arithmetic by other arithmetic, with other roundings.
+    by_index : bool
+        Whether the entry of each element's block is taken by its place rather than broadcast over
+        the block: what torch's compiler makes for CPUs of an element's block, where its loop is
+        no multiple of the block, leaves out the end (2.13, ``CppScheduling.try_loop_split``).
     """
 
     xp: Any
@@ -43,6 +47,7 @@ class Space:
     index_integer: str = "int32"
     views: bool = False
     rewrites: bool = True
+    by_index: bool = False
 
     def dtype(self, name: str) -> Any:
         """Return the dtype object of a name.

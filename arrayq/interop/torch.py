@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import array_api_compat.torch
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 import torch.autograd.forward_ad as forward_mode
 
+from arrayq._paths.space import Space
 from arrayq.errors import ArrayTypeError
 from arrayq.interop.access import Access, Host
 from arrayq.interop.torch_recording import register
@@ -47,6 +49,10 @@ class TorchAccess(Access):
     def namespace(self, x: Any) -> Any:
         """Return torch as array_api_compat wraps it."""
         return array_api_compat.torch
+
+    def space(self, x: Any) -> Space:
+        """Return where a tensor is computed."""
+        return replace(super().space(x), by_index=_dispatch_modes() > 0)
 
     def device(self, x: Any) -> Any:
         """Return the device of a tensor."""

@@ -9,6 +9,7 @@ tensors without memory while the graph is made.
 from __future__ import annotations
 
 import contextlib
+import operator
 from typing import Any, Final
 
 import torch
@@ -97,7 +98,8 @@ def _taken_apart(given: Any, tensors: list[Any]) -> tuple[int, int, Any]:
     if isinstance(given, list | tuple):
         forms = [_taken_apart(each, tensors) for each in given]
         return (_LIST if isinstance(given, list) else _TUPLE), 0, tuple(forms)
-    return _CONSTANT, 0, given
+    # an integer that dynamo lets vary becomes one that the graph is made for
+    return _CONSTANT, 0, operator.index(given) if type(given) is int else given
 
 
 def _put_together(form: tuple[int, int, Any], tensors: list[Any]) -> Any:
@@ -140,7 +142,7 @@ class TorchRecorder:
         """Return the result of one of `arrayq.recording.FUNCTIONS`."""
         tensors: list[Any] = []
         form = _taken_apart((given, options), tensors)
-        shapes = tuple([tuple([int(length) for length in x.shape]) for x in tensors])
+        shapes = tuple([tuple([operator.index(length) for length in x.shape]) for x in tensors])
         result = _form_made(name, form, shapes, tuple([x.dtype for x in tensors]))
         return _put_together(result, list(_in_graph(name, form, *tensors)))
 

@@ -108,6 +108,8 @@ def beside(space: Space, grid: Array, plan: Plan) -> Array:
 def spread(space: Space, grid: Array, plan: Plan) -> Array:
     """Return a grid in a shape that broadcasts against `cut` elements."""
     parts = _split_of(plan)
+    if space.by_index:
+        return _by_index(space, grid, plan)
     if parts.even:
         return space.xp.reshape(grid, parts.kept)
     return expand(space, grid, plan)
@@ -116,7 +118,7 @@ def spread(space: Space, grid: Array, plan: Plan) -> Array:
 def cut(space: Space, x: Array, plan: Plan) -> Array:
     """Return an array, for arithmetic with `spread` grids; `join` undoes it."""
     parts = _split_of(plan)
-    return space.xp.reshape(x, parts.shape) if parts.even else x
+    return space.xp.reshape(x, parts.shape) if parts.even and not space.by_index else x
 
 
 def join(space: Space, x: Array, plan: Plan) -> Array:
@@ -126,6 +128,8 @@ def join(space: Space, x: Array, plan: Plan) -> Array:
 
 def expand(space: Space, grid: Array, plan: Plan) -> Array:
     """Return a grid value for each element: an array of ``plan.shape``."""
+    if space.by_index:
+        return space.xp.broadcast_to(_by_index(space, grid, plan), plan.shape)
     parts = _split_of(plan)
     x = space.xp.broadcast_to(space.xp.reshape(grid, parts.kept), parts.shape)
     padded = [
@@ -138,6 +142,15 @@ def expand(space: Space, grid: Array, plan: Plan) -> Array:
             window = slice(before, before + plan.shape[axis])
             x = x[(slice(None),) * axis + (window, ...)]
     return x
+
+
+def _by_index(space: Space, grid: Array, plan: Plan) -> Array:
+    axes = zip(plan.shape, plan.block, plan.block_offset, plan.grid, strict=True)
+    for axis, (length, block, offset, cells) in enumerate(axes):
+        if cells > 1 and block > 1:
+            cell = (space.arange(length, space.index_integer) + offset) // block
+            grid = space.xp.take(grid, cell, axis=axis)
+    return grid
 
 
 def places(space: Space, plan: Plan) -> Array:
