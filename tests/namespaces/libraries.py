@@ -355,7 +355,7 @@ WAYS: dict[str, Way] = {
         *_own(),
         _more("jax.jit", "jax", _jax_jit, "parts", "pairs"),
         _more("torch.compile aot_eager", "torch", torch_compiled("aot_eager"), "parts", "pairs"),
-        _more("torch.compile inductor", "torch", torch_compiled("inductor"), "one", "few"),
+        _more("torch.compile inductor", "torch", torch_compiled("inductor"), "few", "parts"),
         _more("torch on --device", "torch", _torch_device, "pairs", "lattice", traced=False),
         _more("mlx.compile", "mlx", _mlx_compiled, "few", "parts"),
         _more(
