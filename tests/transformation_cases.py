@@ -50,3 +50,10 @@ def assert_same(got: Any, expected: Any) -> None:
 
 def _numpy(array: Any) -> npt.NDArray[Any]:
     return np.asarray(array.detach() if hasattr(array, "detach") else array)
+
+
+def quantized_bytes(given: tuple[Any, str]) -> tuple[bytes, aq.QuantizedArray]:
+    """Quantize in whatever process this is; spawned ones find it here by its module's name."""
+    x, spelling = given
+    q = aq.quantize(x, spelling, threads=2)
+    return aq.to_bytes(q), q

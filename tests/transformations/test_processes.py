@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from library_arrays import fetched, put
-from transformation_cases import SCHEMES, assert_same_array, floats
+from transformation_cases import SCHEMES, assert_same_array, floats, quantized_bytes
 
 import arrayq as aq
 
@@ -66,12 +66,6 @@ def test_parameters_and_schemes_are_pickled_and_copied() -> None:
         assert copy.deepcopy(scheme) == scheme
 
 
-def quantized_bytes(given: tuple[Any, str]) -> tuple[bytes, aq.QuantizedArray]:
-    x, spelling = given
-    q = aq.quantize(x, spelling, threads=2)
-    return aq.to_bytes(q), q
-
-
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.*fork.*:RuntimeWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -83,11 +77,7 @@ def test_pools_give_the_bytes_of_the_parent(method: str) -> None:
     worker.start()
     worker.join()
     with multiprocessing.get_context(method).Pool(2) as pool:
-        got = pool.map_async(_quantize_anywhere, tasks).get(timeout=100)
+        got = pool.map_async(quantized_bytes, tasks).get(timeout=100)
     for (written, q), (other, own) in zip(got, expected, strict=True):
         assert written == other
         assert_same_array(q, own)
-
-
-def _quantize_anywhere(given: tuple[Any, str]) -> tuple[bytes, aq.QuantizedArray]:
-    return quantized_bytes(given)
