@@ -6,7 +6,6 @@ import copy
 import multiprocessing
 import pickle
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
