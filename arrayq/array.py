@@ -21,7 +21,7 @@ from arrayq.native import NativeArrays, from_native, native
 from arrayq.presets import scheme as parse_scheme
 from arrayq.qparams import QParams
 from arrayq.recording import recorded
-from arrayq.scheme import QuantScheme
+from arrayq.scheme import QuantScheme, ScaleDtype
 from arrayq.stored_parts import check_parts, codes_of, scale_numbers, zero_numbers
 
 __all__ = ["QuantizedArray"]
@@ -219,7 +219,10 @@ class QuantizedArray(MoveMethods, DaskCollection):
     @property
     @recorded
     def scale(self) -> Any:
-        """Block scales as float32 numbers (relative to the tensor scale where there is one)."""
+        """Block scales as float32 numbers (relative to the tensor scale where there is one).
+
+        F32 scales are the stored ones themselves, not a copy.
+        """
         return scale_numbers(self.scale_data, self.scheme.scale_dtype)
 
     @property
@@ -232,8 +235,17 @@ class QuantizedArray(MoveMethods, DaskCollection):
     @property
     @recorded
     def qparams(self) -> QParams:
-        """The parameters of this array, to quantize another one with."""
-        return QParams(self.scale, self.tensor_scale, self.zero, self.codebook)
+        """The parameters of this array, to quantize another one with; copies of them."""
+        copied, zero = library_of(self.scale_data).reach().duplicate, self.scheme.zero
+        scale, zero_point, tensor_scale = self.scale, self.zero, self.tensor_scale
+        # what is stored as the number it is would be the memory of this array
+        if self.scheme.scale_dtype is ScaleDtype.F32:
+            scale = copied(scale)
+        if zero is not None and zero.dtype.stored_dtype == zero.dtype.number_dtype:
+            zero_point = copied(zero_point)
+        if tensor_scale is not None:
+            tensor_scale = copied(tensor_scale)
+        return QParams(scale, tensor_scale, zero_point, self.codebook)
 
     @property
     def codebook(self) -> tuple[float, ...] | None:

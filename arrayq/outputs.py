@@ -37,7 +37,7 @@ def dtype_name(dtype: Any) -> str:
     if name not in host.ELEMENT_KINDS:
         try:
             resolved = np.dtype(dtype)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ArrayTypeError(f"dtype requires {_FLOATS}, got {dtype!r}") from error
         name, native = resolved.name, resolved.isnative
     if name not in host.ELEMENT_KINDS or not native:
@@ -91,8 +91,12 @@ def reused(out: QuantizedArray, layout: Plan, here: Located) -> Stored:
             f"out requires a QuantizedArray of shape {layout.shape} and scheme {layout.scheme}, "
             f"got {got}"
         )
+    access = library_of(out.data).reach()
+    for part in out._parts():
+        if part is not None:
+            access.check_out(part)
     hosted = on_host(out)
-    library = library_of(out.data).profile.name
+    library = access.profile.name
     if hosted is None or library != here.profile.name or not here.profile.writes:
         raise LayoutError(
             f"out requires arrays of {here.profile.name} whose memory can be written, got arrays "
@@ -136,6 +140,7 @@ def writable(out: Any, q: QuantizedArray, dtype: Any) -> tuple[Host, str | None]
             f"out requires an array of {library.name} whose memory can be written, got one of "
             f"{here.profile.name}; omit out"
         )
+    here.access.check_out(out)
     name = dtype_name(here.dtype)
     if dtype is not None and dtype_name(dtype) != name:
         raise LayoutError(f"out requires dtype {dtype_name(dtype)}, got {name}; leave dtype out")

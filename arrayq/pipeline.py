@@ -163,7 +163,12 @@ def quantize(
     if qparams is not None:
         _store_given(task, stored)
     task.on_host(stored, scaled=qparams is not None)
-    return task.wrapped(stored) if out is None else out
+    if out is None:
+        return task.wrapped(stored)
+    for part in out._parts():
+        if part is not None:
+            task.here.access.wrote(part)
+    return out
 
 
 def dequantize(
@@ -210,9 +215,12 @@ def dequantize(
         if recording.is_recording():
             return _recorded("dequantize", q, {"dtype": dtype, "out": out})
     elif out is None and not _forced:
-        return _decoder(q.plan, dtype).into_new(q, resolve_threads(threads))
+        name = None if dtype is None else dtype_name(dtype)
+        return _decoder(q.plan, name).into_new(q, resolve_threads(threads))
     threads = resolve_threads(threads)
     access, hosted_q = access_of(q), on_host(q)
+    if out is None:
+        access.check_dtype(dtype_name(dtype))
     if hosted_q is None:
         if out is not None:
             _refuse_out(located(q.data))
@@ -225,6 +233,7 @@ def dequantize(
     if out is not None:
         target, bits = writable(out, q, dtype)
         host.dequantize(stored, q.plan, target, threads, dtype=bits)
+        access.wrote(out)
         return out
     name = dtype_name(dtype)
     memory, bits = float_memory(q.shape, name, access)

@@ -146,6 +146,27 @@ class Access:
         """Whether values can be looked at without computing a graph or breaking a trace."""
         return not array_api_compat.is_lazy_array(x)
 
+    def check_out(self, out: Array) -> None:
+        """Refuse an array that its library would not let anybody write to.
+
+        Raises
+        ------
+        LayoutError
+            As the library does for its own `out`.
+        """
+
+    def wrote(self, out: Array) -> None:
+        """Tell the library that the memory of an array has been written to."""
+
+    def check_dtype(self, name: str) -> None:
+        """Refuse a dtype that the library has, but not as it is set up.
+
+        Raises
+        ------
+        ArrayTypeError
+            Naming what has to be switched on.
+        """
+
     def detached(self, x: Array) -> Array:
         """Return an array that no gradient flows through."""
         return x

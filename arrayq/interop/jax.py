@@ -12,6 +12,7 @@ import numpy as np
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from arrayq._paths.space import Space
+from arrayq.errors import ArrayTypeError, UnsupportedSchemeError
 from arrayq.interop import trees
 from arrayq.interop.access import Access, Host
 
@@ -20,6 +21,14 @@ __all__ = ["JaxAccess"]
 
 # Bits of the dtypes that take less than a byte.
 _WIDTHS = {"float4_e2m1fn": 4, "int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+
+
+def _is_sharded_explicitly(x: Any) -> bool:
+    """Whether the sharding of an array is part of its type, so that every reshape must name one."""
+    sharding = jax.typeof(x).sharding
+    if not any(axis is not None for axis in sharding.spec):
+        return False
+    return any(kind is jax.sharding.AxisType.Explicit for kind in sharding.mesh.axis_types)
 
 
 class JaxAccess(Access):
@@ -42,8 +51,16 @@ class JaxAccess(Access):
 
     def view(self, x: Any) -> Host | None:
         """Return the read-only memory of an array on one CPU device."""
+        if _is_sharded_explicitly(x):
+            raise UnsupportedSchemeError(
+                "arrays of jax require a sharding that the compiler may change, got explicit "
+                f"axes {jax.typeof(x).sharding.spec}; wrap the call in jax.sharding.auto_axes, or "
+                "make the mesh with AxisType.Auto"
+            )
         if isinstance(x, jax.core.Tracer) or not x.is_fully_addressable:
             return None
+        if jnp.issubdtype(x.dtype, jax.dtypes.extended):
+            return None  # a random key, which NumPy cannot show
         devices = x.devices()
         if len(devices) != 1 or next(iter(devices)).platform != "cpu":
             return None
@@ -93,6 +110,14 @@ class JaxAccess(Access):
             return jax.lax.bitcast_convert_type(x, integer).astype(jnp.int8)
         integer = getattr(jnp, f"uint{width}")
         return jax.lax.bitcast_convert_type(x, integer).astype(jnp.uint8)
+
+    def check_dtype(self, name: str) -> None:
+        """Refuse float64 where JAX would make float32 of it."""
+        if name == "float64" and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            raise ArrayTypeError(
+                "dtype float64 on jax requires jax_enable_x64, which is off; use float32, or "
+                "jax.config.update('jax_enable_x64', True)"
+            )
 
     def sees_values(self, x: Any) -> bool:
         """Whether the array is no tracer."""

@@ -35,7 +35,9 @@ class MlxAccess(Access):
 
     def wrap(self, host: Host, like: Any, dtype: str | None = None) -> Any:
         """Return a copy, which is the only way in."""
-        array = mx.array(np.ascontiguousarray(host)).reshape(host.shape)
+        # left to itself, MLX makes float32 of float64
+        wide = {"dtype": mx.float64} if host.dtype == np.float64 else {}
+        array = mx.array(np.ascontiguousarray(host), **wide).reshape(host.shape)
         return array if dtype is None else array.view(getattr(mx, dtype))
 
     asarray = wrap

@@ -12,7 +12,7 @@ import torch
 import torch.autograd.forward_ad as forward_mode
 
 from arrayq._paths.space import Space
-from arrayq.errors import ArrayTypeError
+from arrayq.errors import ArrayTypeError, LayoutError, UnsupportedSchemeError
 from arrayq.interop.access import Access, Host
 from arrayq.interop.torch_recording import register
 
@@ -43,6 +43,13 @@ def is_plain(x: Any) -> bool:
     )
 
 
+def _is_functionalized() -> bool:
+    """Whether the innermost transformation is functionalize, which knows no custom functions."""
+    innermost = torch._C._functorch.peek_interpreter_stack()
+    kind = torch._C._functorch.TransformType.Functionalize
+    return innermost is not None and innermost.key() == kind
+
+
 class TorchAccess(Access):
     """How torch's tensors are reached."""
 
@@ -62,6 +69,11 @@ class TorchAccess(Access):
 
     def view(self, x: Any) -> Host | None:
         """Return the memory of a plain CPU tensor."""
+        if x.is_nested:
+            raise ArrayTypeError(
+                "x requires a tensor of one length per axis, got a nested one; convert it with "
+                "torch.nested.to_padded_tensor(x, 0.0)"
+            )
         if x.layout is not torch.strided:
             raise ArrayTypeError(
                 f"x requires a dense tensor, got one of layout {x.layout}; convert it with "
@@ -92,6 +104,19 @@ class TorchAccess(Access):
     def sees_values(self, x: Any) -> bool:
         """Whether the tensor is neither traced nor of the meta device."""
         return is_plain(x) and not x.is_meta
+
+    def check_out(self, out: Any) -> None:
+        """Refuse a tensor whose history would say something else than its memory."""
+        wanted = out.requires_grad and torch.is_grad_enabled()
+        if wanted or forward_mode._current_level >= 0:
+            raise LayoutError(
+                "out requires a tensor without a gradient, got one with; write under "
+                "torch.no_grad(), or omit out"
+            )
+
+    def wrote(self, out: Any) -> None:
+        """Let autograd find out where it needs what was there before."""
+        torch.autograd.graph.increment_version(out)
 
     def detached(self, x: Any) -> Any:
         """Return the tensor without its history."""
@@ -132,7 +157,14 @@ class TorchAccess(Access):
         self, x: Any, forward: Callable[[Any], tuple[Any, Callable[[], Any]]]
     ) -> Any:
         """Return the first result of `forward`; its gradient is passed where the second is true."""
+        if _tracing_state() is not None:
+            raise UnsupportedSchemeError(
+                "fake_quantize on torch requires eager tensors, torch.compile or torch.export, got "
+                "torch.jit.trace; use torch.export"
+            )
         wanted = x.requires_grad and torch.is_grad_enabled()
+        if not wanted and _is_functionalized():
+            return forward(x)[0]
         if is_plain(x) and forward_mode._current_level < 0 and not wanted:
             return forward(x)[0]
         return _StraightThrough.apply(x, forward)[0]  # type: ignore[no-untyped-call]
