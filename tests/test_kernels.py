@@ -17,7 +17,7 @@ import arrayq as aq
 from arrayq import codes as codes_module
 from arrayq import pipeline
 from arrayq._kernels import available_levels, chosen_level, kernels, load
-from arrayq._paths import host
+from arrayq._paths import host, prepared
 from arrayq.formats import FORMATS
 
 SPELLINGS = [
@@ -52,7 +52,7 @@ def _forget_the_kernels_that_tests_chose() -> Iterator[None]:
 def use(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for prepare in PREPARED:
         prepare.cache_clear()
-    monkeypatch.setattr(host, "kernels", load(level))
+    monkeypatch.setattr(prepared, "kernels", load(level))
     monkeypatch.setattr(codes_module, "kernels", load(level))
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arrayq._paths.parts import Stored
 from arrayq.layout import Plan
 
-__all__ = ["empty_host", "new_parts"]
+__all__ = ["allocate", "empty_host", "new_parts"]
 
 Array = npt.NDArray[Any]
 New = Callable[[], Array]
@@ -32,6 +33,17 @@ def new_parts(plan: Plan, aligned: bool) -> tuple[New, New, New | None, New | No
         partial(empty, plan.grid, np.dtype(scheme.scale_dtype.stored_dtype)),
         None if zero is None else partial(empty, plan.grid, np.dtype(zero.dtype.stored_dtype)),
         partial(empty, (), np.dtype(np.float32)) if scheme.two_level else None,
+    )
+
+
+def allocate(plan: Plan, *, aligned: bool = False) -> Stored:
+    """Uninitialised arrays for a plan; `aligned` ones are those of :func:`empty_host`."""
+    new_data, new_scales, new_zeros, new_tensor_scale = new_parts(plan, aligned)
+    return Stored(
+        new_data(),
+        new_scales(),
+        None if new_zeros is None else new_zeros(),
+        None if new_tensor_scale is None else new_tensor_scale(),
     )
 
 
