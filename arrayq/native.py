@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
-from arrayq._paths.generic import words
 from arrayq.capability import Profile
-from arrayq.codes import pack_fields, unpack_fields
 from arrayq.errors import ArrayTypeError, LayoutError, UnsupportedSchemeError
-from arrayq.layout import Plan, plan
+from arrayq.layout import plan
 from arrayq.namespaces import library_of, located
 from arrayq.presets import scheme as parse_scheme
 from arrayq.scheme import QuantScheme, QuantStore, QuantValue, ScaleDtype, StoreKind
+from arrayq.stored_parts import packed, unpacked
 
 if TYPE_CHECKING:
     from arrayq.array import QuantizedArray
-    from arrayq.interop.access import Access
 
 __all__ = ["NativeArrays", "code_dtype", "from_native", "native", "scale_dtype"]
 
@@ -155,10 +151,10 @@ def from_native(
         length = 2 * pairs[-1] if extent is None else extent
         extent = length
         if scheme.store != _PAIRS:
-            fields = _unpacked(codes, scheme.value, _PAIRS, length, access)
-            codes, extent = _stored(fields, scheme, access), _extent(fields, scheme)
+            fields = unpacked(codes, scheme.value, _PAIRS, length)
+            codes, extent = _stored(fields, scheme), _extent(fields, scheme)
     elif scheme.store.is_packed:
-        codes, extent = _stored(codes, scheme, access), _extent(codes, scheme)
+        codes, extent = _stored(codes, scheme), _extent(codes, scheme)
     return QuantizedArray(
         codes,
         access.bits_of(scale, signed=False) if wanted != "float32" else scale,
@@ -220,35 +216,13 @@ def _paired(q: QuantizedArray) -> Any:
         )
     if q.scheme.store == _PAIRS:
         return q.data
-    access = library_of(q.data).reach()
-    fields = q.codes()
-    return _packed(fields, q.scheme.value, _PAIRS, access)
+    return packed(q.codes(), q.scheme.value, _PAIRS)
 
 
-def _unpacked(data: Any, value: QuantValue, store: QuantStore, length: int, access: Access) -> Any:
-    view = access.view(data)
-    if view is not None:
-        return access.wrap(unpack_fields(view, value, store, length), data)
-    axis = len(data.shape) - 1 - store.dim
-    return words.unpack(access.space(data), data, value, store, axis, length)
-
-
-def _packed(fields: Any, value: QuantValue, store: QuantStore, access: Access) -> Any:
-    view = access.view(fields)
-    if view is not None:
-        mask = np.uint8((1 << value.bits) - 1)
-        return access.wrap(pack_fields(view.astype(np.uint8) & mask, value, store), fields)
-    axis = len(fields.shape) - 1 - store.dim
-    return words.pack(access.space(fields), fields, value, store, axis)
-
-
-def _stored(fields: Any, scheme: QuantScheme, access: Access) -> Any:
+def _stored(fields: Any, scheme: QuantScheme) -> Any:
     """Fields as the scheme stores them."""
-    if scheme.store.is_packed:
-        return _packed(fields, scheme.value, scheme.store, access)
-    return fields
+    return packed(fields, scheme.value, scheme.store) if scheme.store.is_packed else fields
 
 
 def _extent(fields: Any, scheme: QuantScheme) -> int | None:
-    layout: Plan = plan(scheme, tuple(fields.shape))
-    return None if layout.packed_axis is None else layout.shape[layout.packed_axis]
+    return plan(scheme, tuple(fields.shape)).meaning[1]

@@ -127,7 +127,7 @@ def quantize(
     introduce()
     if type(x) is not np.ndarray and recording.is_recording():
         options = {"qparams": qparams, "method": method, "nonfinite": nonfinite, "out": out}
-        quantized: QuantizedArray = _recorded("quantize", x, scheme, options)
+        quantized: QuantizedArray = recording.recorder.run("quantize", (x, scheme), options)
         return quantized
     if qparams is None and out is None:
         # The short way of the most frequent call; whatever else there is to say, `_Task` says.
@@ -189,13 +189,13 @@ def dequantize(
         to nearest even, into the narrower ones.
     threads : int, optional
         Threads to use; by default ``ARRAYQ_NUM_THREADS``, else 1. The result is the same.
-    out : ndarray, optional
-        A writable array of the shape of `q`, any strides, that receives the result; its dtype is
-        the dtype of the result.
+    out : array, optional
+        A writable array in CPU memory, of the shape and library of `q`, any strides, that receives
+        the result; its dtype is the dtype of the result.
 
     Returns
     -------
-    ndarray of the shape of `q`
+    array of the shape and library of `q`
         ``f32(value(code) * s)`` with s the scale of the block, for two levels
         ``f32(block scale * tensor scale)``.
 
@@ -213,10 +213,9 @@ def dequantize(
     if type(q.data) is not np.ndarray:
         introduce()
         if recording.is_recording():
-            return _recorded("dequantize", q, {"dtype": dtype, "out": out})
+            return recording.recorder.run("dequantize", (q,), {"dtype": dtype, "out": out})
     elif out is None and not _forced:
-        name = None if dtype is None else dtype_name(dtype)
-        return _decoder(q.plan, name).into_new(q, resolve_threads(threads))
+        return _decoder(q.plan, dtype_name(dtype)).into_new(q, resolve_threads(threads))
     threads = resolve_threads(threads)
     access, hosted_q = access_of(q), on_host(q)
     if out is None:
@@ -270,7 +269,9 @@ def calibrate(
     """
     introduce()
     if recording.is_recording():
-        found: QParams = _recorded("calibrate", x, scheme, method, {"nonfinite": nonfinite})
+        found: QParams = recording.recorder.run(
+            "calibrate", (x, scheme, method), {"nonfinite": nonfinite}
+        )
         return found
     task = _Task(x, scheme, "calibrate", None, method, nonfinite, threads)
     if task.here.view is None:
@@ -298,7 +299,7 @@ def fake_quantize(
 
     Returns
     -------
-    ndarray of the shape and dtype of `x`
+    array of the shape, dtype and library of `x`
         ``dequantize(quantize(x, scheme), dtype=x.dtype)``.
 
     Raises
@@ -309,14 +310,11 @@ def fake_quantize(
     introduce()
     if recording.is_recording():
         options = {"qparams": qparams, "method": method, "nonfinite": nonfinite}
-        return _recorded("fake_quantize", x, scheme, options)
+        return recording.recorder.run("fake_quantize", (x, scheme), options)
     _refuse_quantized(x)
     here = located(x)
     access, dtype = here.access, here.dtype
-    described = parse_scheme(scheme)
-    codebook = getattr(qparams, "codebook", None)
-    if codebook is not None:
-        described = described.with_codebook(codebook)
+    described = _with_codebook_of(qparams, parse_scheme(scheme))
     calibration = _calibration(method, described)
     require(here.profile, described, "fake_quantize", dtype, here.path, calibration)
 
@@ -351,14 +349,9 @@ for _function in (quantize, dequantize, calibrate, fake_quantize):
     recording.FUNCTIONS[_function.__name__] = _function
 
 
-def _recorded(name: str, *given: Any) -> Any:
-    """Return what a function gives; the last argument is its options."""
-    return recording.recorder.run(name, given[:-1], given[-1])
-
-
 @functools.lru_cache(maxsize=4096)
-def _decoder(layout: Plan, dtype: Any) -> host.Dequantization:
-    return host.dequantization(layout, numpy_dtype(dtype_name(dtype)))
+def _decoder(layout: Plan, name: str) -> host.Dequantization:
+    return host.dequantization(layout, numpy_dtype(name))
 
 
 def _memory(x: Array) -> tuple[Access, Any, str | None]:
@@ -370,6 +363,12 @@ def _memory(x: Array) -> tuple[Access, Any, str | None]:
 
 def _calibration(method: Calibration | str | None, scheme: QuantScheme) -> Calibration:
     return scheme.numerics.calibration if method is None else Calibration.of(method, "method")
+
+
+def _with_codebook_of(qparams: QParams | None, scheme: QuantScheme) -> QuantScheme:
+    """Return a scheme with the codebook that parameters bring, where they do."""
+    codebook = getattr(qparams, "codebook", None)
+    return scheme if codebook is None else scheme.with_codebook(codebook)
 
 
 def _refuse_quantized(x: object) -> None:
@@ -411,8 +410,7 @@ class _Task:
             if unseen is not None and here.view is not None:
                 x = unseen.access.asarray(here.view, unseen.array)
                 here = unseen._replace(array=x, dtype=here.dtype)
-            if getattr(qparams, "codebook", None) is not None:
-                scheme = scheme.with_codebook(qparams.codebook)
+        scheme = _with_codebook_of(qparams, scheme)
         self.here = here
         self.qparams = qparams
         self.calibration = _calibration(method, scheme)

@@ -43,8 +43,8 @@ def stored_elsewhere(
     """
     scheme = layout.scheme
     check_levels(qparams, scheme)
-    scale = _on_grid(space, qparams.scale, layout.grid, "scale", "float32")
-    # adding zero turns -0.0, which has no code in UE4M3, into 0.0
+    scale = _on_grid(space, qparams.scale, layout.grid, "scale")
+    # -0.0 has no code in UE4M3
     scale = space.xp.where(scale == 0, space.full((), 0.0), scale)
     scale_data = scales.encode_exact(space, scale, scheme.scale_dtype)
     if visible:
@@ -57,7 +57,7 @@ def stored_elsewhere(
         _check(space, same, "scale", f"that {scheme.scale_dtype} can represent")
     tensor_scale = zero_point = None
     if scheme.two_level:
-        tensor_scale = _on_grid(space, qparams.tensor_scale, (), "tensor_scale", "float32")
+        tensor_scale = _on_grid(space, qparams.tensor_scale, (), "tensor_scale")
         if visible:
             good = space.xp.isfinite(tensor_scale) & (tensor_scale >= 0)
             _check(space, good, "tensor_scale", "that are finite and at least 0")
@@ -65,7 +65,7 @@ def stored_elsewhere(
             _check(space, fits, "tensor_scale", "whose products with the scales float32 can hold")
     if scheme.zero is not None:
         dtype = scheme.zero.dtype
-        numbers = _on_grid(space, qparams.zero_point, layout.grid, "zero_point", "float32")
+        numbers = _on_grid(space, qparams.zero_point, layout.grid, "zero_point")
         zero_point = zeros.encode(space, space.cast(numbers, dtype.number_dtype), dtype)
         if visible:
             same = zeros.decode(space, zero_point, dtype) == numbers
@@ -73,7 +73,8 @@ def stored_elsewhere(
     return Stored(None, scale_data, zero_point, tensor_scale)
 
 
-def _on_grid(space: Space, given: Any, grid: tuple[int, ...], what: str, dtype: str) -> Array:
+def _on_grid(space: Space, given: Any, grid: tuple[int, ...], what: str) -> Array:
+    """Return float32 numbers in the shape of the grid of blocks."""
     array = space.brought(given)
     shape = tuple(array.shape)
     if shape != grid:
@@ -83,7 +84,7 @@ def _on_grid(space: Space, given: Any, grid: tuple[int, ...], what: str, dtype: 
                 "for each block"
             )
         array = space.xp.reshape(array, grid)
-    return space.cast(array, dtype)
+    return space.cast(array, "float32")
 
 
 def _check(space: Space, good: Array, what: str, requirement: str) -> None:

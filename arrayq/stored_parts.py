@@ -9,16 +9,16 @@ import numpy as np
 
 from arrayq._paths.generic import elements, scales, words, zeros
 from arrayq._paths.parts import Stored
-from arrayq.codes import check_codes, sign_extend, unpack_fields
+from arrayq.codes import check_codes, pack_fields, sign_extend, unpack_fields
 from arrayq.errors import LayoutError, QParamsError
 from arrayq.layout import Plan
 from arrayq.namespaces import Located, located
 from arrayq.qparams import QParams, check_levels, validate
 from arrayq.qparams_elsewhere import stored_elsewhere
-from arrayq.scheme import ScaleDtype, ZeroDtype
+from arrayq.scheme import QuantStore, QuantValue, ScaleDtype, ZeroDtype
 from arrayq.stored_numbers import bits_to_scale, bits_to_zero
 
-__all__ = ["check_parts", "codes_of", "scale_numbers", "zero_numbers"]
+__all__ = ["check_parts", "codes_of", "packed", "scale_numbers", "unpacked", "zero_numbers"]
 
 
 def scale_numbers(bits: Any, dtype: ScaleDtype) -> Any:
@@ -42,24 +42,44 @@ def zero_numbers(bits: Any, dtype: ZeroDtype) -> Any:
     return here.access.space(bits).cast(numbers, dtype.number_dtype)
 
 
+def unpacked(data: Any, value: QuantValue, store: QuantStore, extent: int | None) -> Any:
+    """Return the codes in packed data as unsigned fields, in the library of the data."""
+    here = located(data)
+    if here.view is not None:
+        return here.access.wrap(unpack_fields(here.view, value, store, extent), data)
+    return words.unpack(
+        here.access.space(data), data, value, store, _packed_axis(data, store), extent
+    )
+
+
+def packed(codes: Any, value: QuantValue, store: QuantStore) -> Any:
+    """Return codes as a packed store keeps them, in their own library."""
+    here = located(codes)
+    if here.view is not None:
+        fields = here.view.astype(np.uint8) & np.uint8((1 << value.bits) - 1)
+        return here.access.wrap(pack_fields(fields, value, store), codes)
+    return words.pack(here.access.space(codes), codes, value, store, _packed_axis(codes, store))
+
+
+def _packed_axis(array: Any, store: QuantStore) -> int | None:
+    ndim = len(array.shape)
+    return ndim - 1 - store.dim if ndim else None
+
+
 def codes_of(stored: Stored, layout: Plan) -> Any:
     """Return the code of every element, in the library of the data."""
     scheme, data = layout.scheme, stored.data
     value, store = scheme.value, scheme.store
-    here = located(data)
     if not store.is_packed:
-        return here.access.duplicate(data)
-    extent = None if layout.packed_axis is None else layout.shape[layout.packed_axis]
-    if here.view is None:
-        space = here.access.space(data)
-        codes = words.unpack(space, data, value, store, layout.packed_axis, extent)
-        if scheme.codes_signed:
-            codes = space.cast(elements.sign_extend(space, codes, value.bits), "int8")
-        return codes
-    fields = unpack_fields(here.view, value, store, extent)
-    return here.access.wrap(
-        sign_extend(fields, value.bits) if scheme.codes_signed else fields, data
-    )
+        return located(data).access.duplicate(data)
+    fields = unpacked(data, value, store, layout.meaning[1])
+    if not scheme.codes_signed:
+        return fields
+    here = located(fields)
+    if here.view is not None:
+        return here.access.wrap(sign_extend(here.view, value.bits), fields)
+    space = here.access.space(fields)
+    return space.cast(elements.sign_extend(space, fields, value.bits), "int8")
 
 
 def check_parts(stored: Stored, layout: Plan, *, allow_nan: bool) -> Stored:
